@@ -1,0 +1,188 @@
+"""Settings and places: one frozen dataclass, one loader; the only reader of os.environ."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import os
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tars.errors import UsageError
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where tars keeps what it keeps; nothing here is inside the memory folder."""
+
+    config_file: Path
+    data: Path
+    state: Path
+
+    def index_file(self, memory_dir: Path) -> Path:
+        """One index per resolved memory folder; the name stays readable for the person who looks."""
+        digest = hashlib.sha256(os.fsencode(memory_dir)).hexdigest()[:12]
+        readable = re.sub(r"[^A-Za-z0-9_-]+", "-", memory_dir.name)[:40] or "memory"
+        return self.data / "index" / f"{readable}-{digest}.db"
+
+
+@dataclass(frozen=True, slots=True)
+class IndexSettings:
+    chunk_chars: int = 600
+    max_file_mb: int = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    places: Places
+    memory_dir: Path
+    embedding: str = "builtin"
+    ollama_host: str = "http://127.0.0.1:11434"
+    index: IndexSettings = field(default_factory=IndexSettings)
+    search: Mapping[str, Any] = field(default_factory=dict)
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def index_file(self) -> Path:
+        return self.places.index_file(self.memory_dir)
+
+
+# The settings that a flag or the environment can also give: key, environment variable.
+ENVIRONMENT = {
+    "memory_dir": "TARS_MEMORY_DIR",
+    "embedding": "TARS_EMBEDDING",
+    "ollama_host": "OLLAMA_HOST",
+}
+KNOWN_KEYS = ("memory_dir", "embedding", "ollama_host", "index", "search")
+
+
+def load(
+    flags: Mapping[str, str | None] | None = None,
+    *,
+    environ: Mapping[str, str] = os.environ,
+    cwd: Path | None = None,
+) -> Config:
+    """Flag > environment > config file > default, with where each value came from."""
+    places = find_places(environ)
+    table = read_config_file(places.config_file)
+    check_keys(table, KNOWN_KEYS, where="")
+    values: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+    for key, variable in ENVIRONMENT.items():
+        choices = (
+            ((flags or {}).get(key), f"--{key.removesuffix('_dir').replace('_', '-')}"),
+            (environ.get(variable), variable),
+            (table.get(key), str(places.config_file)),
+        )
+        for value, origin in choices:
+            if value is not None and value != "":
+                values[key], origins[key] = text_setting(key, value), origin
+                break
+    memory_dir, memory_origin = find_memory(values.pop("memory_dir", None), places, cwd or Path.cwd())
+    origins.setdefault("memory_dir", memory_origin)
+    for section in ("index", "search"):
+        if section in table:
+            if not isinstance(table[section], dict):
+                raise UsageError(f"[{section}] in {places.config_file} must be a table")
+            origins.update({f"{section}.{key}": str(places.config_file) for key in table[section]})
+    return Config(
+        places=places,
+        memory_dir=memory_dir,
+        index=fill(IndexSettings, table.get("index", {}), where="index"),
+        search=table.get("search", {}),
+        origins=origins,
+        **values,
+    )
+
+
+def find_places(environ: Mapping[str, str]) -> Places:
+    if home := environ.get("TARS_HOME"):
+        base = Path(home).expanduser().absolute()
+        return Places(base / "config.toml", base / "data", base / "state")
+    import platformdirs
+
+    dirs = platformdirs.PlatformDirs("tars", appauthor=False)
+    return Places(dirs.user_config_path / "config.toml", dirs.user_data_path, dirs.user_state_path)
+
+
+def find_memory(given: str | None, places: Places, cwd: Path) -> tuple[Path, str]:
+    """The memory folder, resolved, and why it is this one."""
+    if given is not None:
+        return resolve(cwd / Path(given).expanduser()), "given"
+    if (cwd / "memory").is_dir():
+        return resolve(cwd / "memory"), "./memory"
+    return resolve(places.data / "memory"), "default"
+
+
+def resolve(path: Path) -> Path:
+    try:
+        return path.resolve()
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise UsageError(f"memory folder {path}: {error}") from None
+
+
+def read_config_file(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot read {path}: {error}") from None
+
+
+def check_keys(table: Mapping[str, Any], known: Iterable[str], *, where: str) -> None:
+    """An unknown key is an error that names the nearest known one."""
+    known = list(known)
+    for key in table:
+        if key not in known:
+            near = difflib.get_close_matches(key, known, n=1, cutoff=0.4)
+            hint = f"did you mean '{near[0]}'?" if near else f"known: {', '.join(known)}"
+            raise UsageError(f"unknown setting '{dotted(where, key)}'; {hint}")
+
+
+def fill(cls: type[T], table: Any, *, where: str) -> T:
+    """A settings dataclass from its TOML table; the type of each default is the type that is asked for."""
+    if not isinstance(table, dict):
+        raise UsageError(f"setting '{where}' must be a table")
+    defaults = {f.name: default_of(f) for f in fields(cls)}  # type: ignore[arg-type]
+    check_keys(table, defaults, where=where)
+    return cls(**{key: typed(dotted(where, key), value, defaults[key]) for key, value in table.items()})
+
+
+def default_of(f: Any) -> Any:
+    return f.default if f.default is not MISSING else f.default_factory()
+
+
+def typed(key: str, value: Any, default: Any) -> Any:
+    if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
+        return float(value)
+    if isinstance(default, tuple) and isinstance(value, list):
+        return tuple(typed(key, item, default[0] if default else item) for item in value)
+    if type(value) is not type(default):
+        raise UsageError(f"setting '{key}' must be {type_name(default)}, not {value!r}")
+    return value
+
+
+def type_name(default: Any) -> str:
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", tuple: "a list"}
+    return names[type(default)]
+
+
+def text_setting(key: str, value: Any) -> str:
+    if not isinstance(value, str):
+        raise UsageError(f"setting '{key}' must be a text, not {value!r}")
+    return value
+
+
+def dotted(where: str, key: str) -> str:
+    return f"{where}.{key}" if where else key
+
+
+def no_colour(environ: Mapping[str, str] = os.environ) -> bool:
+    return bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"

@@ -1,0 +1,737 @@
+"""The store: every question asked of the index. All SQL is here.
+
+A chunk has the same rowid in `chunks`, `vec_chunks` and `chunks_fts`. Rowids are never used again, so a
+rowid that a reader has seen always means the same passage or none.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+
+from tars.errors import TarsError
+
+SCHEMA_VERSION = 1
+HAS_VECTOR, PENDING, NO_VECTOR = 0, 1, 2
+
+TABLES = """
+CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE files (
+    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+    hash BLOB, memory_type TEXT NOT NULL, date TEXT, modified TEXT NOT NULL, title TEXT NOT NULL,
+    title_written INTEGER NOT NULL, tags TEXT NOT NULL, keywords TEXT NOT NULL, description TEXT NOT NULL,
+    aliases TEXT NOT NULL, author TEXT NOT NULL, skipped TEXT);
+CREATE TABLE chunks (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER NOT NULL REFERENCES files (id),
+    position INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
+    heading TEXT NOT NULL, date TEXT, private INTEGER NOT NULL, vector_state INTEGER NOT NULL,
+    hash BLOB NOT NULL, tokens BLOB NOT NULL, content TEXT NOT NULL);
+CREATE INDEX chunks_of_file ON chunks (file_id, position);
+CREATE INDEX chunks_by_hash ON chunks (hash);
+CREATE INDEX chunks_pending ON chunks (id) WHERE vector_state = 1;
+CREATE TABLE links (
+    file_id INTEGER NOT NULL, target TEXT NOT NULL, heading TEXT NOT NULL, alias TEXT NOT NULL,
+    embed INTEGER NOT NULL, line INTEGER NOT NULL);
+CREATE INDEX links_of_file ON links (file_id);
+CREATE INDEX links_to ON links (target);
+CREATE TABLE tags (tag TEXT NOT NULL, file_id INTEGER NOT NULL, PRIMARY KEY (tag, file_id)) WITHOUT ROWID;
+CREATE INDEX tags_of_file ON tags (file_id);
+"""
+WORD_FIELDS = ("content", "title", "headings", "tags", "keywords", "description", "aliases", "author")
+# Contentless: no second copy of the text, and deletes do not have to repeat the old words to be exact.
+FULL_TEXT = f"""
+CREATE VIRTUAL TABLE chunks_fts USING fts5(
+    {", ".join(WORD_FIELDS)}, content='', contentless_delete=1, tokenize='porter unicode61')
+"""
+# A daily note is an episode too, and a note of the person's is knowledge.
+TYPE_GROUPS = {"episodic": ("episodic", "daily"), "semantic": ("semantic", "note")}
+ROWID_TABLES = {"chunks": "chunks", "vec_chunks": "vec_chunks_rowids", "chunks_fts": "chunks_fts_docsize"}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """What an index was made with; where two differ, their contents must not mix."""
+
+    folder: str
+    schema: int
+    chunker: str
+    tokens: str
+    embedding: str
+    dimensions: int  # 0: not known yet, the backend has never answered
+
+
+@dataclass(frozen=True, slots=True)
+class StoredChunk:
+    """A passage as the index keeps it; `hash` is of the text that was embedded."""
+
+    content: str
+    start_line: int
+    end_line: int
+    heading: str
+    date: str | None
+    private: bool
+    hash: bytes
+    tokens: bytes
+    vector: bytes | None = None
+    vector_state: int = PENDING
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A note as the index keeps it, with its passages."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    modified: str
+    hash: bytes | None = None
+    memory_type: str = "note"
+    date: str | None = None
+    title: str = ""
+    title_written: bool = False
+    tags: tuple[str, ...] = ()
+    keywords: str = ""
+    description: str = ""
+    aliases: str = ""
+    author: str = ""
+    links: tuple[tuple[str, str, str, bool, int], ...] = ()
+    chunks: tuple[StoredChunk, ...] = ()
+    skipped: str | None = None
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What every passage of the note carries into the full text."""
+        return self.title, " ".join(self.tags), self.keywords, self.description, self.aliases, self.author
+
+
+class FileStamp(NamedTuple):
+    """What is known of a file: enough to see whether it changed."""
+
+    id: int
+    size: int
+    mtime_ns: int
+    hash: bytes | None
+    skipped: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A chunk with what its note says about it, as search shows it."""
+
+    rowid: int
+    path: str
+    title: str
+    heading: str
+    memory_type: str
+    date: str | None
+    modified: str
+    start_line: int
+    end_line: int
+    private: bool
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """What a passage must satisfy to be looked at. Dates are ISO, both ends inclusive."""
+
+    after: str | None = None
+    before: str | None = None
+    type: str | None = None
+    path: str | None = None
+    tag: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(asdict(self).values())
+
+    def each(self) -> Iterator[tuple[str, Filters]]:
+        """Every filter that is set, alone."""
+        for name, value in asdict(self).items():
+            if value:
+                yield name, replace(Filters(), **{name: value})
+
+    def where(self) -> tuple[str, list[Any]]:
+        """SQL over `chunks c JOIN files f`, and its values."""
+        conditions: list[str] = []
+        values: list[Any] = []
+
+        def require(condition: str, *needed: Any) -> None:
+            conditions.append(condition)
+            values.extend(needed)
+
+        if self.after:
+            require("COALESCE(c.date, f.date) >= ?", self.after)
+        if self.before:
+            require("COALESCE(c.date, f.date) <= ?", self.before)
+        if self.type:
+            types = TYPE_GROUPS.get(self.type, (self.type,))
+            require(f"f.memory_type IN ({', '.join('?' * len(types))})", *types)
+        if self.path and any(mark in self.path for mark in "*?["):
+            require("f.path GLOB ?", self.path)
+        elif self.path:
+            require("(f.path = ? OR (f.path >= ? AND f.path < ?))", self.path, *below(self.path))
+        if self.tag:
+            tag = self.tag.lstrip("#").lower()
+            require("f.id IN (SELECT file_id FROM tags WHERE tag = ? OR (tag >= ? AND tag < ?))", tag, *below(tag))
+        return " AND ".join(conditions), values
+
+
+def below(path: str) -> tuple[str, str]:
+    """The range of names that lie below a folder or a tag."""
+    path = path.rstrip("/")
+    return path + "/", path + chr(ord("/") + 1)
+
+
+@contextmanager
+def transaction(conn: apsw.Connection) -> Iterator[None]:
+    """One write, whole or not at all."""
+    conn.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+    except BaseException:
+        conn.execute("ROLLBACK")
+        raise
+    conn.execute("COMMIT")
+
+
+def connect(path: Path) -> apsw.Connection:
+    """A connection with the vector extension; the file is made, readable by its owner only, if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    conn = apsw.Connection(str(path))
+    conn.set_busy_timeout(10_000)
+    load_vectors(conn)
+    conn.execute("PRAGMA page_size = 16384")
+    conn.execute("PRAGMA journal_mode = WAL")
+    conn.execute("PRAGMA synchronous = NORMAL")
+    conn.execute("PRAGMA mmap_size = 1073741824")
+    conn.execute("PRAGMA temp_store = MEMORY")
+    return conn
+
+
+def load_vectors(conn: apsw.Connection) -> None:
+    """Load sqlite-vec from beside its Python module, without importing that: it would import numpy."""
+    spec = importlib.util.find_spec("sqlite_vec")
+    if spec is None or spec.origin is None:
+        raise TarsError("the package sqlite-vec is missing; install it with: pip install sqlite-vec")
+    conn.enable_load_extension(True)
+    try:
+        conn.load_extension(str(Path(spec.origin).with_name("vec0")))
+    finally:
+        conn.enable_load_extension(False)
+
+
+def init_db(path: Path, identity: Identity) -> apsw.Connection:
+    """A connection to an index of this identity, made or brought up to it."""
+    conn = connect(path)
+    prepare(conn, identity)
+    return conn
+
+
+def prepare(conn: apsw.Connection, identity: Identity) -> None:
+    """Make the tables, or bring them up to this identity, in one transaction."""
+    with transaction(conn):
+        found = stored_identity(conn)
+        if found is None or (found.schema, found.folder) != (identity.schema, identity.folder):
+            drop_everything(conn)
+            create_everything(conn, identity)
+        else:
+            bring_up(conn, found, identity)
+        ensure_full_text(conn)
+
+
+def stored_identity(conn: apsw.Connection) -> Identity | None:
+    if not has_table(conn, "meta"):
+        return None
+    row = conn.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
+    if row is None:
+        return None
+    try:
+        return Identity(**json.loads(row[0]))
+    except (TypeError, ValueError):  # of a version with other fields
+        return None
+
+
+def has_table(conn: apsw.Connection, name: str) -> bool:
+    return conn.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
+
+
+def drop_everything(conn: apsw.Connection) -> None:
+    for name in ("vec_chunks", "chunks_fts", "chunks", "files", "links", "tags", "meta"):
+        conn.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+def create_everything(conn: apsw.Connection, identity: Identity) -> None:
+    conn.execute(TABLES)
+    conn.execute(FULL_TEXT)
+    create_vectors(conn, identity.dimensions)
+    set_meta(conn, "identity", json.dumps(asdict(identity)))
+    set_meta(conn, "generation", 1)
+
+
+def create_vectors(conn: apsw.Connection, dimensions: int) -> None:
+    conn.execute(f"CREATE VIRTUAL TABLE vec_chunks USING vec0(embedding float[{max(dimensions, 1)}])")
+
+
+def bring_up(conn: apsw.Connection, found: Identity, wanted: Identity) -> None:
+    """Throw away what the change of identity touches; the next run makes it again."""
+    if (found.embedding, found.dimensions) != (wanted.embedding, wanted.dimensions):
+        conn.execute("DROP TABLE vec_chunks")
+        create_vectors(conn, wanted.dimensions)
+        conn.execute("UPDATE chunks SET vector_state = ?", (PENDING,))
+    if (found.chunker, found.tokens) != (wanted.chunker, wanted.tokens):
+        conn.execute("UPDATE files SET size = -1, hash = NULL")
+    if found.tokens != wanted.tokens:
+        conn.execute("UPDATE chunks SET tokens = x''")
+        set_meta(conn, "token_counts", b"")
+    if found != wanted:
+        set_meta(conn, "identity", json.dumps(asdict(wanted)))
+        next_generation(conn)
+
+
+def ensure_full_text(conn: apsw.Connection) -> None:
+    """Make a full text that is missing, from the passages that are there."""
+    if has_table(conn, "chunks_fts"):
+        return
+    conn.execute(FULL_TEXT)
+    conn.execute(
+        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author)
+           SELECT c.id, c.content, f.title, c.heading, f.tags, f.keywords, f.description, f.aliases, f.author
+           FROM chunks c JOIN files f ON f.id = c.file_id"""
+    )
+    next_generation(conn)
+
+
+def first(rows: Iterable[tuple[Any, ...]]) -> Any:
+    """The only value of a query that always has one."""
+    return next(iter(rows))[0]
+
+
+def set_meta(conn: apsw.Connection, key: str, value: Any) -> None:
+    conn.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
+
+
+def next_generation(conn: apsw.Connection) -> None:
+    """Tell long-lived readers that what they hold may be out of date."""
+    conn.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
+
+
+def insert_file(conn: apsw.Connection, file: StoredFile) -> int:
+    """Write the row of a note, new or changed, with its links and tags; its id."""
+    rows = conn.execute(
+        """INSERT INTO files (path, size, mtime_ns, hash, memory_type, date, modified, title, title_written,
+                              tags, keywords, description, aliases, author, skipped)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+           ON CONFLICT (path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
+               hash = excluded.hash, memory_type = excluded.memory_type, date = excluded.date,
+               modified = excluded.modified, title = excluded.title, title_written = excluded.title_written,
+               tags = excluded.tags,
+               keywords = excluded.keywords, description = excluded.description, aliases = excluded.aliases,
+               author = excluded.author, skipped = excluded.skipped
+           RETURNING id""",
+        (file.path, file.size, file.mtime_ns, file.hash, file.memory_type, file.date, file.modified, file.title,
+         file.title_written, " ".join(file.tags), file.keywords, file.description, file.aliases, file.author,
+         file.skipped),
+    )  # fmt: skip
+    file_id = int(first(rows))
+    conn.execute("DELETE FROM links WHERE file_id = ?", (file_id,))
+    conn.execute("DELETE FROM tags WHERE file_id = ?", (file_id,))
+    conn.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", [(file_id, *link) for link in file.links])
+    conn.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?)", [(tag, file_id) for tag in file.tags])
+    return file_id
+
+
+def insert_chunks(
+    conn: apsw.Connection, file_id: int, file: StoredFile, chunks: Sequence[tuple[int, StoredChunk]]
+) -> list[int]:
+    """Write (position, chunk) pairs of a note to all three tables under new rowids, and return those."""
+    if not chunks:
+        return []
+    row = conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    start = (row[0] if row else 0) + 1
+    title, tags, keywords, description, aliases, author = file.fields
+    numbered = [(rowid, position, chunk) for rowid, (position, chunk) in enumerate(chunks, start)]
+    conn.executemany(
+        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [(rowid, file_id, position, c.start_line, c.end_line, c.heading, c.date, c.private, c.vector_state, c.hash,
+          c.tokens, c.content) for rowid, position, c in numbered],
+    )  # fmt: skip
+    conn.executemany(
+        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        [(rowid, c.content, title, c.heading, tags, keywords, description, aliases, author)
+         for rowid, _, c in numbered],
+    )  # fmt: skip
+    conn.executemany(
+        "INSERT INTO vec_chunks (rowid, embedding) VALUES (?, ?)",
+        [(rowid, c.vector) for rowid, _, c in numbered if c.vector_state == HAS_VECTOR],
+    )
+    return [rowid for rowid, _, _ in numbered]
+
+
+def delete_chunks(conn: apsw.Connection, rowids: Sequence[int]) -> None:
+    """Remove passages from all three tables."""
+    each = [(rowid,) for rowid in rowids]
+    conn.executemany("DELETE FROM chunks_fts WHERE rowid = ?", each)
+    conn.executemany("DELETE FROM vec_chunks WHERE rowid = ?", each)
+    conn.executemany("DELETE FROM chunks WHERE id = ?", each)
+
+
+def delete_chunks_for_file(conn: apsw.Connection, file_id: int) -> None:
+    delete_chunks(conn, [row[0] for row in conn.execute("SELECT id FROM chunks WHERE file_id = ?", (file_id,))])
+
+
+def delete_file(conn: apsw.Connection, file_id: int) -> None:
+    """Remove a note from every table."""
+    delete_chunks_for_file(conn, file_id)
+    conn.execute("DELETE FROM links WHERE file_id = ?", (file_id,))
+    conn.execute("DELETE FROM tags WHERE file_id = ?", (file_id,))
+    conn.execute("DELETE FROM files WHERE id = ?", (file_id,))
+
+
+class Store:
+    """An open index."""
+
+    def __init__(self, conn: apsw.Connection) -> None:
+        self.conn = conn
+
+    @classmethod
+    def open(cls, path: Path) -> Store:
+        """The index as it is; `prepare` makes it what it should be."""
+        try:
+            return cls(connect(path))
+        except (apsw.NotADBError, apsw.CorruptError) as error:
+            raise TarsError(f"the index {path} is damaged ({error}); remove that file and run: tars index") from None
+        except OSError as error:
+            raise TarsError(f"cannot open the index {path}: {error.strerror}") from None
+
+    def prepare(self, identity: Identity) -> None:
+        prepare(self.conn, identity)
+
+    def close(self) -> None:
+        self.conn.close()
+
+    # ---- the state of the whole
+
+    def meta(self, key: str, default: Any = None) -> Any:
+        row = self.conn.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+        return row[0] if row else default
+
+    @property
+    def identity(self) -> Identity | None:
+        return stored_identity(self.conn)
+
+    @property
+    def generation(self) -> int:
+        """Grows with every write that changes what a search may find."""
+        return int(self.meta("generation", 0))
+
+    def counts(self) -> dict[str, int]:
+        """Files, chunks, vectors pending and the like."""
+        questions = {
+            "notes": "SELECT count(*) FROM files WHERE skipped IS NULL",
+            "skipped": "SELECT count(*) FROM files WHERE skipped IS NOT NULL",
+            "chunks": "SELECT count(*) FROM chunks",
+            "pending": "SELECT count(*) FROM chunks WHERE vector_state = 1",
+            "links": "SELECT count(*) FROM links",
+            "tags": "SELECT count(DISTINCT tag) FROM tags",
+        }
+        return {name: int(first(self.conn.execute(sql))) for name, sql in questions.items()}
+
+    def counts_by_type(self) -> dict[str, int]:
+        rows = self.conn.execute(
+            "SELECT memory_type, count(*) FROM files WHERE skipped IS NULL GROUP BY memory_type ORDER BY 2 DESC"
+        )
+        return dict(rows)
+
+    def has_pending(self) -> bool:
+        return self.conn.execute("SELECT 1 FROM chunks WHERE vector_state = 1 LIMIT 1").fetchone() is not None
+
+    def is_complete(self) -> bool:
+        """Whether a whole run has ended since the index was made, and no part of it has gone missing."""
+        return has_table(self.conn, "chunks_fts") and bool(self.meta("complete"))
+
+    def is_empty(self) -> bool:
+        return self.conn.execute("SELECT 1 FROM chunks LIMIT 1").fetchone() is None
+
+    def stamps(self) -> dict[str, FileStamp]:
+        """What is known of every file, by path."""
+        rows = self.conn.execute("SELECT path, id, size, mtime_ns, hash, skipped FROM files")
+        return {row[0]: FileStamp._make(row[1:]) for row in rows}
+
+    # ---- writing
+
+    def write_notes(self, files: Sequence[StoredFile], *, vocabulary: int) -> None:
+        """Take in notes, new or changed: passages that stayed the same keep their rows and vectors."""
+        with transaction(self.conn):
+            added: list[bytes] = []
+            gone: list[bytes] = []
+            for file in files:
+                new, old = self._write_note(file)
+                added += new
+                gone += old
+            self._count_tokens(added, gone, vocabulary)
+            next_generation(self.conn)
+
+    def _write_note(self, file: StoredFile) -> tuple[list[bytes], list[bytes]]:
+        """Write one note; the tokens of the passages that came and of those that went."""
+        before = self.conn.execute(
+            "SELECT title, tags, keywords, description, aliases, author FROM files WHERE path = ?", (file.path,)
+        ).fetchone()
+        file_id = insert_file(self.conn, file)
+        new = list(enumerate(file.chunks))
+        stale: list[tuple[int, bytes]] = []
+        if before is not None:
+            new, stale = self._keep_chunks(file_id, file, same_fields=before == file.fields)
+        insert_chunks(self.conn, file_id, file, new)
+        return [chunk.tokens for _, chunk in new], [tokens for _, tokens in stale]
+
+    def _keep_chunks(
+        self, file_id: int, file: StoredFile, *, same_fields: bool
+    ) -> tuple[list[tuple[int, StoredChunk]], list[tuple[int, bytes]]]:
+        """Keep the rows of passages that stayed and delete the others; what is new and what was deleted."""
+        kept: dict[bytes, list[tuple[int, bytes]]] = {}
+        for rowid, digest, tokens in self.conn.execute(
+            "SELECT id, hash, tokens FROM chunks WHERE file_id = ? ORDER BY position DESC", (file_id,)
+        ):
+            kept.setdefault(digest, []).append((rowid, tokens))
+        new: list[tuple[int, StoredChunk]] = []
+        for position, chunk in enumerate(file.chunks):
+            # Only the embedded text is in the hash: what else the full text carries must be the same too.
+            rows = kept.get(chunk.hash) if same_fields else None
+            if rows and rows[-1][1] == chunk.tokens:
+                self._move_chunk(rows.pop()[0], position, chunk)
+            else:
+                new.append((position, chunk))
+        stale = [row for rows in kept.values() for row in rows]
+        delete_chunks(self.conn, [rowid for rowid, _ in stale])
+        return new, stale
+
+    def _move_chunk(self, rowid: int, position: int, chunk: StoredChunk) -> None:
+        self.conn.execute(
+            "UPDATE chunks SET position = ?, start_line = ?, end_line = ?, date = ?, private = ? WHERE id = ?",
+            (position, chunk.start_line, chunk.end_line, chunk.date, chunk.private, rowid),
+        )
+
+    def touch(self, files: Sequence[tuple[int, StoredFile]]) -> None:
+        """Note that files have a new time but the old content."""
+        with transaction(self.conn):
+            self.conn.executemany(
+                "UPDATE files SET size = ?, mtime_ns = ?, modified = ?, date = ? WHERE id = ?",
+                [(f.size, f.mtime_ns, f.modified, f.date, file_id) for file_id, f in files],
+            )
+            next_generation(self.conn)
+
+    def delete_files(self, file_ids: Sequence[int], *, vocabulary: int) -> None:
+        """Forget notes that are gone, in one transaction."""
+        with transaction(self.conn):
+            gone: list[bytes] = []
+            for file_id in file_ids:
+                gone += [row[0] for row in self.conn.execute("SELECT tokens FROM chunks WHERE file_id = ?", (file_id,))]
+                delete_file(self.conn, file_id)
+            self._count_tokens([], gone, vocabulary)
+            next_generation(self.conn)
+
+    def _count_tokens(self, added: list[bytes], gone: list[bytes], size: int) -> None:
+        """Keep the number of passages that hold each token, which search weighs query tokens by."""
+        import numpy as np
+
+        counts = self.token_counts(size)
+        for blobs, sign in ((added, 1), (gone, -1)):
+            if blobs:
+                ids = np.frombuffer(b"".join(blobs), dtype=np.uint16)
+                counts = counts + sign * np.bincount(ids, minlength=size).astype(np.int32)
+        set_meta(self.conn, "token_counts", counts.astype(np.int32).tobytes())
+
+    def set_vectors(self, vectors: Iterable[tuple[int, bytes | None]]) -> None:
+        """Fill in vectors that were pending; None where the text gives none."""
+        with transaction(self.conn):
+            for rowid, vector in vectors:
+                if vector is not None:
+                    self.conn.execute("INSERT INTO vec_chunks (rowid, embedding) VALUES (?, ?)", (rowid, vector))
+                state = NO_VECTOR if vector is None else HAS_VECTOR
+                self.conn.execute("UPDATE chunks SET vector_state = ? WHERE id = ?", (state, rowid))
+            next_generation(self.conn)
+
+    def erase(self, identity: Identity) -> None:
+        """Start again from nothing."""
+        with transaction(self.conn):
+            generation = self.generation if has_table(self.conn, "meta") else 0
+            drop_everything(self.conn)
+            create_everything(self.conn, identity)
+            set_meta(self.conn, "generation", generation + 1)
+
+    def mark_complete(self) -> None:
+        """A whole run has ended: from now on an empty answer is an answer."""
+        if not self.meta("complete"):
+            with transaction(self.conn):
+                set_meta(self.conn, "complete", 1)
+
+    def tidy(self) -> None:
+        """Merge the full text's segments after many changes."""
+        self.conn.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead log into the database, as far as readers allow."""
+        self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+    # ---- reading for the indexer
+
+    def vectors_by_hash(self, hashes: Iterable[bytes]) -> dict[bytes, tuple[int, bytes | None]]:
+        """State and vector of passages whose embedded text is known already."""
+        found: dict[bytes, tuple[int, bytes | None]] = {}
+        for digest in set(hashes):
+            row = self.conn.execute(
+                "SELECT id, vector_state FROM chunks WHERE hash = ? AND vector_state <> ? LIMIT 1", (digest, PENDING)
+            ).fetchone()
+            if row:
+                found[digest] = row[1], self.vectors([row[0]]).get(row[0])
+        return found
+
+    def pending(self, limit: int, after: int = 0) -> list[tuple[int, str, str, str, bool]]:
+        """Passages that wait for a vector: rowid, title as written, heading, content, private."""
+        rows = self.conn.execute(
+            """SELECT c.id, iif(f.title_written, f.title, ''), c.heading, c.content, c.private
+               FROM chunks c JOIN files f ON f.id = c.file_id
+               WHERE c.vector_state = 1 AND c.id > ? ORDER BY c.id LIMIT ?""",
+            (after, limit),
+        )
+        return [(rowid, title, heading, content, bool(private)) for rowid, title, heading, content, private in rows]
+
+    def skipped(self) -> list[tuple[str, str]]:
+        return list(self.conn.execute("SELECT path, skipped FROM files WHERE skipped IS NOT NULL ORDER BY path"))
+
+    # ---- reading for search
+
+    def match_words(
+        self, expression: str, *, weights: Sequence[float], limit: int, filters: Filters | None = None
+    ) -> list[tuple[int, float]]:
+        """Rowids and BM25 scores, best first; greater is better."""
+        subset, values = self._subset(filters)
+        sql = f"""SELECT rowid, -rank FROM chunks_fts WHERE chunks_fts MATCH ? AND rank MATCH ? {subset}
+                  ORDER BY rank LIMIT ?"""
+        function = f"bm25({', '.join(str(float(w)) for w in weights)})"
+        return list(self.conn.execute(sql, (expression, function, *values, limit)))
+
+    def has_word(self, expression: str) -> bool:
+        sql = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
+        return self.conn.execute(sql, (expression,)).fetchone() is not None
+
+    def nearest(self, vector: bytes, *, limit: int, filters: Filters | None = None) -> list[tuple[int, float]]:
+        """Rowids and cosines of the nearest passages, nearest first."""
+        subset, values = self._subset(filters)
+        sql = f"SELECT rowid, distance FROM vec_chunks WHERE embedding MATCH ? AND k = ? {subset} ORDER BY distance"
+        rows = self.conn.execute(sql, (vector, min(limit, 4096), *values))
+        return [(rowid, 1 - distance * distance / 2) for rowid, distance in rows]
+
+    def _subset(self, filters: Filters | None) -> tuple[str, list[Any]]:
+        if not filters:
+            return "", []
+        where, values = filters.where()
+        return f"AND rowid IN (SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE {where})", values
+
+    def rowids(self, filters: Filters, *, among: Sequence[int] | None = None) -> set[int]:
+        """The passages that satisfy the filters."""
+        where, values = filters.where()
+        sql = f"SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE {where or '1'}"
+        if among is not None:
+            sql += " AND c.id IN (SELECT value FROM json_each(?))"
+            values = [*values, json.dumps(list(among))]
+        return {row[0] for row in self.conn.execute(sql, values)}
+
+    def newest(self, filters: Filters, limit: int) -> list[int]:
+        """Passages that satisfy the filters, newest first."""
+        where, values = filters.where()
+        sql = f"""SELECT c.id FROM chunks c JOIN files f ON f.id = c.file_id WHERE {where or "1"}
+                  ORDER BY COALESCE(c.date, f.date) DESC, f.path, c.position LIMIT ?"""
+        return [row[0] for row in self.conn.execute(sql, (*values, limit))]
+
+    def passages(self, rowids: Sequence[int]) -> dict[int, Passage]:
+        sql = """SELECT c.id, f.path, f.title, c.heading, f.memory_type, COALESCE(c.date, f.date), f.modified,
+                        c.start_line, c.end_line, c.private, c.content
+                 FROM chunks c JOIN files f ON f.id = c.file_id WHERE c.id IN (SELECT value FROM json_each(?))"""
+        return {row[0]: Passage(*row) for row in self.conn.execute(sql, (json.dumps(list(rowids)),))}
+
+    def tokens(self, rowids: Sequence[int]) -> dict[int, bytes]:
+        """The distinct token ids of passages, as the built-in table counts them."""
+        sql = "SELECT id, tokens FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
+
+    def token_counts(self, size: int) -> Any:
+        """How many passages hold each token."""
+        import numpy as np
+
+        blob = self.meta("token_counts") or b""
+        return np.frombuffer(blob, dtype=np.int32) if blob else np.zeros(size, dtype=np.int32)
+
+    def vectors(self, rowids: Sequence[int]) -> dict[int, bytes]:
+        sql = "SELECT rowid, embedding FROM vec_chunks WHERE rowid = ?"
+        return dict(row for rowid in rowids for row in self.conn.execute(sql, (rowid,)))
+
+    def all_vectors(self) -> Iterator[tuple[int, bytes]]:
+        yield from self.conn.execute("SELECT rowid, embedding FROM vec_chunks")
+
+    def vector_rowids(self) -> list[int]:
+        return [row[0] for row in self.conn.execute("SELECT id FROM chunks WHERE vector_state = 0 ORDER BY id")]
+
+    # ---- health
+
+    def rowid_sets(self) -> dict[str, set[int]]:
+        """The rowids of the three tables that must agree, read from what each really holds."""
+        key = {"chunks": "id", "vec_chunks": "rowid", "chunks_fts": "id"}
+        return {
+            name: {row[0] for row in self.conn.execute(f"SELECT {key[name]} FROM {table}")}
+            for name, table in ROWID_TABLES.items()
+        }
+
+    def vector_version(self) -> str:
+        return str(first(self.conn.execute("SELECT vec_version()")))
+
+    def vectorless(self) -> set[int]:
+        return {row[0] for row in self.conn.execute("SELECT id FROM chunks WHERE vector_state <> 0")}
+
+    def damage(self) -> list[str]:
+        """What SQLite's own checks complain about."""
+        found = [row[0] for row in self.conn.execute("PRAGMA quick_check") if row[0] != "ok"]
+        try:
+            self.conn.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('integrity-check')")
+        except apsw.CorruptError as error:
+            found.append(f"full text: {error}")
+        return found
+
+
+class WriterLock:
+    """The right to write to an index: one process at a time, given back by the system if that is killed.
+
+    It is an exclusive transaction on an empty database beside the index: the same on every platform.
+    """
+
+    def __init__(self, index_file: Path) -> None:
+        self.path = index_file.with_suffix(".lock")
+        self._conn: apsw.Connection | None = None
+
+    def acquire(self, wait_seconds: float = 0) -> bool:
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        conn = apsw.Connection(str(self.path))
+        conn.set_busy_timeout(int(wait_seconds * 1000))
+        try:
+            conn.execute("BEGIN EXCLUSIVE")
+        except apsw.BusyError:
+            conn.close()
+            return False
+        self._conn = conn
+        return True
+
+    def release(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None

@@ -1,0 +1,163 @@
+"""The folder of notes: which files are notes, and their text. Nothing here knows the index."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from tars.errors import TarsError
+
+IGNORE_FILE = ".tarsignore"
+# Copies that Syncthing, Dropbox, Nextcloud and others leave beside a note that two machines changed.
+CONFLICT_COPY = re.compile(r"\.sync-conflict-|conflicted copy|\(conflict(ed)?[ )]|\.orig\.md$", re.IGNORECASE)
+DAILY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
+
+STARTER_NOTES = {
+    "Memory.md": "# Memory\n\nWhat tars should know about you, one fact per line.\n\n## About me\n\n",
+    "Procedural.md": "# Procedural\n\nHow tars should behave, one rule per line.\n\n"
+    "- Answer from the notes first, and name the note.\n",
+}
+
+
+class NoteFile(NamedTuple):  # there are tens of thousands, and a tuple is made four times faster
+    """A note on disk as the folder lists it; the path is relative to the folder, with forward slashes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that could not be taken in, and why."""
+
+    path: str
+    reason: str
+
+
+class Unreadable(TarsError):
+    """A note that is there but cannot be read as text; the message is the reason."""
+
+
+def ensure_folder(folder: Path) -> bool:
+    """Make the default memory folder with its starter notes; True if it was not there."""
+    if folder.is_dir():
+        return False
+    folder.mkdir(parents=True, mode=0o700)
+    for name, text in STARTER_NOTES.items():
+        (folder / name).write_text(text, encoding="utf-8")
+    return True
+
+
+def list_notes(folder: Path) -> tuple[list[NoteFile], list[Skipped]]:
+    """Every note in the folder, by path, without opening any; and what could not even be listed."""
+    skipped: list[Skipped] = []
+    ignored = ignore_rule(folder)
+    notes = list(walk(folder, "", ignored, skipped))
+    notes.sort(key=lambda note: note.path)
+    return notes, skipped
+
+
+def walk(folder: Path, below: str, ignored: Callable[[str], bool], skipped: list[Skipped]) -> Iterator[NoteFile]:
+    try:
+        with os.scandir(folder / below) as listing:
+            entries = list(listing)
+    except OSError as error:
+        if not below:
+            raise TarsError(f"cannot read the memory folder {folder}: {error.strerror}") from None
+        skipped.append(Skipped(below, reason_of(error)))
+        return
+    for entry in entries:
+        name, path = entry.name, below + entry.name
+        # A link either leaves the folder, or names what is listed under its true path anyway.
+        if name.startswith(".") or entry.is_symlink():
+            continue
+        if entry.is_dir():
+            if not ignored(path + "/"):
+                yield from walk(folder, path + "/", ignored, skipped)
+        elif is_note(name) and not ignored(path):
+            try:
+                path.encode()
+                status = entry.stat()
+            except FileNotFoundError:  # it went away since the folder was listed
+                continue
+            except UnicodeEncodeError:
+                shown = path.encode(errors="backslashreplace").decode()
+                skipped.append(Skipped(shown, "its name is not valid UTF-8"))
+            except OSError as error:
+                skipped.append(Skipped(path, reason_of(error)))
+            else:
+                if stat.S_ISREG(status.st_mode):
+                    yield NoteFile(path, status.st_size, status.st_mtime_ns)
+
+
+def is_note(name: str) -> bool:
+    return name.lower().endswith(".md") and not CONFLICT_COPY.search(name)
+
+
+def ignore_rule(folder: Path) -> Callable[[str], bool]:
+    """What `.tarsignore` names, in the patterns of `.gitignore`."""
+    try:
+        lines = (folder / IGNORE_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return lambda path: False
+    from pathspec import GitIgnoreSpec
+
+    try:
+        return GitIgnoreSpec.from_lines(lines).match_file
+    except ValueError as error:
+        raise TarsError(f"{IGNORE_FILE}: {error}") from None
+
+
+def read_bytes(folder: Path, path: str, *, max_bytes: int) -> bytes:
+    """The bytes of a note. FileNotFoundError if it is gone, Unreadable if it cannot be had."""
+    try:
+        with open(folder / path, "rb") as file:
+            content = file.read(max_bytes + 1)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise Unreadable(reason_of(error)) from None
+    if len(content) > max_bytes:
+        raise Unreadable(f"larger than {max_bytes // 1_000_000} MB (setting index.max_file_mb)")
+    return content
+
+
+def decode(content: bytes) -> str:
+    """Text with "\\n" line ends, or Unreadable."""
+    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif b"\0" in content:
+        raise Unreadable("binary, not text")
+    else:
+        encoding = "utf-8-sig"
+    try:
+        text = content.decode(encoding)
+    except UnicodeDecodeError as error:
+        raise Unreadable(f"not UTF-8 (byte {error.start}); convert it, for example with iconv") from None
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return text
+
+
+def memory_type(path: str) -> str:
+    """semantic, procedural, daily, episodic or note, by where the note is."""
+    if path == "Memory.md":
+        return "semantic"
+    if path == "Procedural.md":
+        return "procedural"
+    if path.startswith("sessions/"):
+        return "episodic"
+    if path.startswith("daily/") or DAILY_NAME.fullmatch(path):
+        return "daily"
+    return "note"
+
+
+def reason_of(error: OSError) -> str:
+    return (error.strerror or type(error).__name__).lower()

@@ -1,0 +1,63 @@
+"""Fusion: several ranked lists become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tars.search.query import Query, RankedList
+
+
+@dataclass(frozen=True, slots=True)
+class Fused:
+    rowid: int
+    score: float
+    ranks: dict[str, tuple[int, float]]
+
+
+def reciprocal_rank_fusion(
+    *ranked_lists: Sequence[int], k: float = 60, weights: Sequence[float] | None = None
+) -> list[tuple[int, float]]:
+    """(rowid, score) best first; Σ weight / (k + rank), ranks from 1, over the most that could be had."""
+    weights = weights or [1.0] * len(ranked_lists)
+    scores: dict[int, float] = {}
+    for ranked, weight in zip(ranked_lists, weights, strict=True):
+        for rank, rowid in enumerate(dict.fromkeys(ranked), 1):
+            scores[rowid] = scores.get(rowid, 0.0) + weight / (k + rank)
+    most = sum(weights) / (k + 1)
+    return sorted(((rowid, score / most) for rowid, score in scores.items()), key=lambda hit: (-hit[1], hit[0]))
+
+
+@dataclass(frozen=True, slots=True)
+class ReciprocalRank:
+    """Weighted RRF. The fewer words the question has, the more the lists that know meanings count.
+
+    A long question names what it wants, and there vectors blur what the words have sharp; a short one says it
+    in words that the note may not use.
+    """
+
+    k: float = 10.0
+    words: float = 1.0
+    vectors: float = 1.2
+    late: float = 2.0
+    enough_words: float = 6.0  # content words from which on a question speaks for itself
+
+    def __call__(self, lists: Sequence[RankedList], query: Query) -> list[Fused]:
+        lists = [ranked for ranked in lists if ranked.hits]
+        if not lists:
+            return []
+        weights = self.weights([ranked.name for ranked in lists], len(query.terms))
+        fused = reciprocal_rank_fusion(
+            *([rowid for rowid, _ in ranked.hits] for ranked in lists), k=self.k, weights=weights
+        )
+        ranks: dict[int, dict[str, tuple[int, float]]] = {}
+        for ranked in lists:
+            for rank, (rowid, score) in enumerate(ranked.hits, 1):
+                ranks.setdefault(rowid, {})[ranked.name] = (rank, score)
+        return [Fused(rowid, score, ranks[rowid]) for rowid, score in fused]
+
+    def weights(self, names: Sequence[str], words: int) -> list[float]:
+        """The weight of each list for a question of this many content words."""
+        meaning = 1 / (1 + (words / self.enough_words) ** 4)
+        base = {"words": self.words, "vectors": self.vectors * meaning, "late": self.late * meaning}
+        return [base[name] for name in names]

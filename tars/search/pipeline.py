@@ -1,0 +1,125 @@
+"""The pipeline: rewrite the query, retrieve, fuse, refine. A further stage is one file and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tars.db import Passage
+from tars.errors import EmbeddingError
+from tars.search.confidence import Confidence
+from tars.search.fusion import Fused, ReciprocalRank
+from tars.search.late import LateInteraction
+from tars.search.query import EmptyReason, Query, RankedList, SearchResult
+from tars.search.reasons import why_empty
+from tars.search.vectors import Vectors
+from tars.search.words import Words
+
+Rewrite = Callable[[Query], Query]
+Retrieve = Callable[[Query, Sequence[RankedList]], RankedList]
+Fuse = Callable[[Sequence[RankedList], Query], list[Fused]]
+Stage = Callable[[list[SearchResult], Query], list[SearchResult]]
+Watch = Callable[[object, object], None]  # called with each stage and what it gave
+
+MODES: dict[str, tuple[type, ...]] = {
+    "hybrid": (Words, Vectors, LateInteraction),
+    "fts": (Words,),
+    "vec": (Vectors,),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a search gave: results best first, or the reason why there are none."""
+
+    results: list[SearchResult]
+    mode: str
+    empty_reason: EmptyReason | None = None
+    notices: tuple[str, ...] = ()  # what was not as it should be, for the person
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    rewrite: tuple[Rewrite, ...]
+    retrieve: tuple[Retrieve, ...]
+    fuse: Fuse
+    refine: tuple[Stage, ...]
+
+    def __call__(self, query: Query, watch: Watch = lambda stage, gave: None) -> Outcome:
+        for rewrite in self.rewrite:
+            query = rewrite(query)
+            watch(rewrite, query)
+        if not query.text:
+            return listing(query)
+        lists, notices = self._retrieve(query, watch)
+        fused = self.fuse(lists, query)
+        watch(self.fuse, fused)
+        results = found = hydrate(fused, query)
+        for stage in self.refine:
+            results = stage(results, query)
+            watch(stage, results)
+            found = results or found  # if the cut leaves nothing, what it saw is the reason
+        reason = None if results else why_empty(query, lists, found)
+        return Outcome(results, query.mode, reason, notices)
+
+    def _retrieve(self, query: Query, watch: Watch) -> tuple[list[RankedList], tuple[str, ...]]:
+        lists: list[RankedList] = []
+        notices: list[str] = []
+        for retrieve in self.retrieve:
+            if not isinstance(retrieve, MODES[query.mode]):
+                continue
+            try:
+                lists.append(retrieve(query, lists))
+            except EmbeddingError as error:
+                notices.append(f"searching by words only: {error}")
+                continue
+            watch(retrieve, lists[-1])
+        return lists, tuple(notices)
+
+
+def hydrate(fused: Sequence[Fused], query: Query) -> list[SearchResult]:
+    """The passages behind the best rowids, in the same order."""
+    best = fused[: query.depth]
+    passages = query.index.store.passages([hit.rowid for hit in best])
+    return [result_of(passages[hit.rowid], hit) for hit in best if hit.rowid in passages]
+
+
+def result_of(passage: Passage, hit: Fused) -> SearchResult:
+    return SearchResult(
+        content=passage.content,
+        score=min(hit.score, 1.0),
+        file_path=passage.path,
+        file_title=passage.title,
+        memory_type=passage.memory_type,
+        start_line=passage.start_line,
+        end_line=passage.end_line,
+        chunk_rowid=passage.rowid,
+        heading=passage.heading,
+        date=passage.date,
+        modified=passage.modified,
+        private=bool(passage.private),
+        ranks=hit.ranks,
+    )
+
+
+def listing(query: Query) -> Outcome:
+    """Without a question: what the filters leave, newest first."""
+    rowids = query.index.store.newest(query.filters, query.limit)
+    steps = len(rowids)
+    fused = [Fused(rowid, (steps - at) / steps, {}) for at, rowid in enumerate(rowids)]
+    results = [replace(result, confidence=1.0) for result in hydrate(fused, query)]
+    return Outcome(results, query.mode, None if results else why_empty(query, [], []))
+
+
+def cut(results: list[SearchResult], query: Query) -> list[SearchResult]:
+    """What is good enough, and no more of it than was asked for."""
+    good = [r for r in results if r.score >= query.min_score and r.confidence >= query.min_confidence]
+    return good[: query.limit]
+
+
+DEFAULT = Pipeline(
+    rewrite=(),
+    retrieve=(Words(), Vectors(), LateInteraction()),
+    fuse=ReciprocalRank(),
+    refine=(Confidence(), cut),
+)

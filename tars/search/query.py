@@ -1,0 +1,110 @@
+"""What is asked: the question, its limits, and the index it is asked of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from tars.db import Filters, Store
+
+if TYPE_CHECKING:
+    from tars.embeddings import Embedder
+    from tars.embeddings.builtin import StaticTable
+    from tars.search.vectors import Matrix
+
+MAX_LIMIT = 100
+MAX_TERMS = 64  # an OR of thousands of words takes a third of a second and means nothing
+MAX_CHARS = 4_000  # of a query; what comes later in a pasted page adds no new meaning
+WORD = re.compile(r"\w+")
+STOP_WORDS = frozenset(
+    """a about after again all also am an and any are as at be because been before being but by can could did do
+    does doing down during each few for from further had has have having he her here hers him his how i if in into
+    is it its just like me more most my no nor not of off on once only or other our out over own same she should so
+    some such than that the their them then there these they this those through to too under until up very was we
+    were what when where which while who whom whose why will with would you your s t d ll m re ve""".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Index:
+    """An open index with what it takes to ask it."""
+
+    store: Store
+    table: StaticTable
+    embedder: Embedder
+    matrix: Matrix | None = None  # every vector in memory, in processes that live
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    text: str
+    index: Index
+    limit: int = 10
+    mode: str = "hybrid"
+    filters: Filters = field(default_factory=Filters)
+    min_score: float = 0.0
+    min_confidence: float = 0.0
+
+    @property
+    def terms(self) -> tuple[str, ...]:
+        return content_words(self.text)
+
+    @property
+    def depth(self) -> int:
+        """How far each list is read: deeper than what is shown, since the lists disagree."""
+        return max(100, 3 * self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class RankedList:
+    """What one way of searching found, best first: (rowid, score in its own scale)."""
+
+    name: str
+    hits: Sequence[tuple[int, float]]
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """A passage that was found. `score` orders the results of one query; `confidence` compares across queries."""
+
+    content: str
+    score: float
+    file_path: str
+    file_title: str
+    memory_type: str
+    start_line: int
+    end_line: int
+    chunk_rowid: int
+    heading: str = ""
+    date: str | None = None
+    modified: str = ""
+    private: bool = False
+    confidence: float = 0.0
+    ranks: dict[str, tuple[int, float]] = field(default_factory=dict)  # list name -> (rank from 1, score there)
+
+
+@dataclass(frozen=True, slots=True)
+class EmptyReason:
+    """Why there are no results: a code for programs, a sentence for people, and the figures behind it."""
+
+    code: str
+    message: str
+    details: dict[str, object] = field(default_factory=dict)
+
+
+def normalise(text: str) -> str:
+    """Single spaces, no NUL, nothing that cannot be encoded, not endless."""
+    text = text[: 4 * MAX_CHARS].encode(errors="replace").decode().replace("\0", " ")
+    return " ".join(text.split())[:MAX_CHARS]
+
+
+def clamp_limit(limit: int, default: int = 10) -> int:
+    return min(max(limit, 1), MAX_LIMIT) if limit else default
+
+
+def content_words(text: str) -> tuple[str, ...]:
+    """The words that carry the meaning, or all words if there are no others; each once, in order."""
+    words = list(dict.fromkeys(WORD.findall(text.lower())))
+    return tuple([word for word in words if word not in STOP_WORDS] or words)[:MAX_TERMS]

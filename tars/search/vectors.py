@@ -1,0 +1,91 @@
+"""Vectors: the passages whose meaning lies nearest to the query's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tars.db import Filters, Store
+from tars.search.query import Query, RankedList
+
+
+@dataclass(frozen=True, slots=True)
+class Vectors:
+    """Cosine nearest neighbours: through `MATCH` in the database, or over the matrix of a process that lives."""
+
+    def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
+        vector = query.index.embedder.query(query.text)
+        if not vector.any():
+            return RankedList("vectors", [])
+        if query.index.matrix is not None:
+            hits = query.index.matrix.nearest(vector, limit=query.depth, filters=query.filters)
+        else:
+            hits = query.index.store.nearest(vector.tobytes(), limit=query.depth, filters=query.filters)
+        return RankedList("vectors", hits)
+
+
+class Matrix:
+    """All vectors of an index in memory, patched with the rows that changed when its generation does."""
+
+    def __init__(self, store: Store, dimensions: int) -> None:
+        self.store, self.dimensions = store, dimensions
+        self.generation = -1
+        self.rowids: Any = None
+        self.rows: Any = None
+
+    def nearest(self, vector: Any, *, limit: int, filters: Filters | None = None) -> list[tuple[int, float]]:
+        import numpy as np
+
+        self._refresh()
+        rowids, rows = self.rowids, self.rows
+        if filters:
+            allowed = np.fromiter(self.store.rowids(filters), dtype=np.int64)
+            keep = np.isin(rowids, allowed)
+            rowids, rows = rowids[keep], rows[keep]
+        if not len(rowids):
+            return []
+        cosines = rows @ vector
+        count = min(limit, len(rowids))
+        best = np.argpartition(cosines, -count)[-count:]
+        # Equal cosines go by rowid, so that the same index gives the same answer.
+        best = best[np.lexsort((rowids[best], -cosines[best]))]
+        return list(zip(rowids[best].tolist(), cosines[best].tolist(), strict=True))
+
+    def _refresh(self) -> None:
+        generation = self.store.generation
+        if generation == self.generation:
+            return
+        if self.rowids is None:
+            self._load()
+        else:
+            self._patch()
+        self.generation = generation
+
+    def _load(self) -> None:
+        import numpy as np
+
+        rowids = self.store.vector_rowids()
+        rows = np.empty((len(rowids), self.dimensions), dtype=np.float32)
+        seen = np.empty(len(rowids), dtype=np.int64)
+        count = 0
+        for rowid, blob in self.store.all_vectors():
+            if count == len(seen):
+                break
+            seen[count], rows[count] = rowid, np.frombuffer(blob, dtype=np.float32)
+            count += 1
+        self.rowids, self.rows = seen[:count], rows[:count]
+
+    def _patch(self) -> None:
+        """Rowids are never used again, so a known rowid has the vector it had."""
+        import numpy as np
+
+        now = np.array(self.store.vector_rowids(), dtype=np.int64)
+        keep = np.isin(self.rowids, now)
+        new = np.setdiff1d(now, self.rowids)
+        if keep.all() and not len(new):
+            return
+        found = self.store.vectors(new.tolist())
+        added = np.array([np.frombuffer(blob, dtype=np.float32) for blob in found.values()], dtype=np.float32)
+        self.rowids = np.concatenate([self.rowids[keep], np.array(list(found), dtype=np.int64)])
+        self.rows = np.concatenate([self.rows[keep], added.reshape(-1, self.dimensions)])

@@ -1,0 +1,131 @@
+"""Health and figures: what is wrong with the index, the folder or the backends, and what to do about it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import apsw
+
+from tars.errors import TarsError
+from tars.indexer import find_changes
+
+if TYPE_CHECKING:
+    from tars.app import App
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    name: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def examine(app: App) -> list[Check]:
+    """Every check, in the order in which one depends on the other."""
+    checks = [folder_is_there(app)]
+    try:
+        store = app.store
+    except TarsError as error:
+        return [*checks, Check("index", False, str(error), f"remove {app.config.index_file}, then: tars index")]
+    checks.append(vectors_load(app))
+    if not store.identity:
+        return [*checks, Check("index", False, "not made yet", "run: tars index"), backend_answers(app)]
+    checks.append(identity_is_current(app))
+    try:
+        checks += [tables_agree(app), database_is_sound(app)]
+    except apsw.Error as error:
+        checks.append(Check("tables", False, str(error), "run: tars index --full"))
+    if checks[0].ok:
+        checks += [index_is_current(app), everything_was_read(app)]
+    return [*checks, vectors_are_complete(app), backend_answers(app)]
+
+
+def folder_is_there(app: App) -> Check:
+    folder = app.config.memory_dir
+    if folder.is_dir():
+        return Check("memory folder", True, str(folder))
+    return Check("memory folder", False, f"{folder} does not exist", "make it, or name another with --memory")
+
+
+def vectors_load(app: App) -> Check:
+    return Check("sqlite-vec", True, f"{app.store.vector_version()} on SQLite {apsw.sqlite_lib_version()}")
+
+
+def identity_is_current(app: App) -> Check:
+    found, wanted = app.store.identity, app.wanted_identity()
+    if found == wanted:
+        return Check("index identity", True, f"{wanted.embedding}, {wanted.dimensions} dimensions")
+    return Check("index identity", False, f"made with {found}, settings ask for {wanted}", "run: tars index")
+
+
+def tables_agree(app: App) -> Check:
+    """The three rowid sets are equal but for vectors that are known to be missing."""
+    sets, vectorless = app.store.rowid_sets(), app.store.vectorless()
+    chunks, words, vectors = sets["chunks"], sets["chunks_fts"], sets["vec_chunks"]
+    if chunks == words and chunks - vectorless == vectors:
+        return Check("tables", True, f"{len(chunks)} passages in chunks, chunks_fts and vec_chunks")
+    found = (
+        f"{len(chunks ^ words)} rows differ between chunks and chunks_fts,"
+        f" {len((chunks - vectorless) ^ vectors)} between chunks and vec_chunks"
+    )
+    return Check("tables", False, found, "run: tars index --full")
+
+
+def database_is_sound(app: App) -> Check:
+    damage = app.store.damage()
+    return Check("database", not damage, "; ".join(damage[:3]) or "sound", "run: tars index --full" if damage else "")
+
+
+def index_is_current(app: App) -> Check:
+    changes = find_changes(app.store, app.config.memory_dir)
+    if not changes:
+        return Check("index and folder", True, f"the same, {changes.unchanged} notes")
+    found = f"{len(changes.changed)} notes to look at, {len(changes.removed)} gone from the folder"
+    return Check("index and folder", True, found, "the next question or `tars index` takes them in")
+
+
+def everything_was_read(app: App) -> Check:
+    skipped = app.store.skipped()
+    if not skipped:
+        return Check("notes", True, "all could be read")
+    path, reason = skipped[0]
+    more = f" and {len(skipped) - 1} more" if len(skipped) > 1 else ""
+    remedy = "mend them, or name them in .tarsignore"
+    return Check("notes", False, f"skipped {path!r} ({reason}){more}", remedy)
+
+
+def vectors_are_complete(app: App) -> Check:
+    pending = app.store.counts()["pending"]
+    if not pending:
+        return Check("vectors", True, "none pending")
+    return Check("vectors", False, f"{pending} passages wait for a vector", "run: tars index")
+
+
+def backend_answers(app: App) -> Check:
+    try:
+        app.embedder.query("hello")
+    except TarsError as error:
+        return Check("embedding", False, str(error), "search goes on by words alone until it answers")
+    return Check("embedding", True, f"{app.embedder.name} answers")
+
+
+def figures(app: App) -> dict[str, Any]:
+    """What there is, in numbers."""
+    counts = app.store.counts()
+    index_file = app.config.index_file
+    identity = app.store.identity
+    return {
+        "memory": str(app.config.memory_dir),
+        "notes": counts["notes"],
+        **{f"notes ({kind})": count for kind, count in app.store.counts_by_type().items()},
+        "passages": counts["chunks"],
+        "links": counts["links"],
+        "tags": counts["tags"],
+        "skipped files": counts["skipped"],
+        "vectors pending": counts["pending"],
+        "embedding": identity.embedding if identity else "none",
+        "index": str(index_file),
+        "index bytes": index_file.stat().st_size,
+    }

@@ -139,6 +139,10 @@ def test_token_vectors_have_length_one_and_make_up_the_text_vector(table: Static
     assert np.allclose(rows[0], table.query("violin"), atol=1e-5)
 
 
+def test_common_words_hardly_turn_the_vector(table: StaticTable) -> None:
+    assert table.query("what is the name of the violin?") @ table.query("violin") > 0.8
+
+
 @pytest.mark.parametrize(
     ("question", "related", "unrelated"),
     [

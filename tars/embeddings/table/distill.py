@@ -2,7 +2,7 @@
 
     python tars/embeddings/table/distill.py --work DIR
 
-Needs numpy, scipy, onnxruntime, pip, and Debian's apt-get and dpkg-deb. Downloads and the teacher's vectors are
+Needs numpy, scipy, onnxruntime, pip, and apt-get and dpkg-deb of Debian 12. Downloads and the teacher's vectors are
 kept in DIR, so that a second run only fits. Nothing of this is needed to use the table.
 """
 
@@ -44,6 +44,13 @@ LONGEST = 126  # word pieces that the teacher reads of a text
 BATCH = 1_024  # word pieces that it reads at a time
 SHARD = 8_000  # texts whose vectors are kept in one file
 SEED = 1
+STEPS = 30  # of conjugate gradients
+
+# Chosen on the dev sets by what vectors alone find; values near these cost a point or two of recall at most.
+COMMON = 5e-5  # the share of the text at which a word piece has half its weight
+START = 0.5  # the length of the teacher's vectors of single word pieces, from which the fit starts
+STRENGTH = 2.0  # how much the fit is held there
+EVEN = 0.5  # 0 leaves the dimensions as strong as the teacher has them, 1 makes them equal
 
 
 def fetch(work: Path) -> None:
@@ -127,11 +134,11 @@ def scripture(root: Path) -> Iterator[str]:
 
 def dictionaries(root: Path) -> Iterator[str]:
     for name in ("devil", "jargon"):
-        yield from paragraphs(gzip.open(root / f"usr/share/dictd/{name}.dict.dz", "rt", encoding="utf-8").read())
+        yield from paragraphs(gunzipped(root / f"usr/share/dictd/{name}.dict.dz"))
 
 
 def manuals(root: Path) -> Iterator[str]:
-    text = gzip.open(root / "usr/share/info/python3.11.info.gz", "rt", encoding="utf-8").read()
+    text = gunzipped(root / "usr/share/info/python3.11.info.gz")
     yield from paragraphs(re.sub(r"\*note ([^:]*): [^ .,)]*\.?|^File: .*", r"\1", text, flags=re.M))
 
 
@@ -182,21 +189,47 @@ SOURCES: tuple[tuple[Callable[[Path], Iterator[str]], int], ...] = (
 )  # what is drawn from each
 
 MONTHS = "January February March April May June July August September October November December".split()
-NAMES = """James Mary Robert Patricia John Jennifer Michael Linda David Elizabeth William Barbara Richard Susan Joseph
-Jessica Thomas Sarah Charles Karen Chris Lisa Daniel Nancy Matthew Betty Anthony Sandra Mark Margaret Paul Ashley Steven
-Kim Andrew Emily Kevin Donna Brian Michelle George Carol Tim Amanda Ron Melissa Ed Deborah Jason Stephanie Jeff Rebecca
-Ryan Laura Jacob Helen Gary Anna Nick Emma Eric Olivia Jon Sophia Steve Mia Larry Ava Justin Grace Scott Alice Brandon
-Julia Ben Hannah Sam Maria Greg Rachel Frank Clara Alex Nina Ray Eva Jack Elena Dennis Priya Jerry Wei Tyler Yuki Aaron
-Fatima Jose Ingrid Adam Carlos Omar Ahmed Ivan Pierre Hans Luca Diego Chen Li Ming Ravi Anil Kofi Amara Leila Noor""".split()
-QUESTIONS = """When did {name} {act} the {thing}?|What did {name} say about the {thing}?|Where does {name} keep the {thing}?
-Who gave {name} a {thing}?|Why did {name} {act} in {month}?|How many times did {name} {act} in {month} {year}?
-What is {name}'s favourite {thing}?|Which {thing} did I {act} last {month}?|What kind of {thing} does {name} like?
-When is the {thing} with {name}?|How long has {name} had a {thing}?|Did {name} {act} with {other}?
-What are {name}'s plans for the {thing}?|What do {name} and {other} have in common?|How does {name} feel about the {thing}?
-How do I {act} a {thing}?|What did we decide about {thing} and {more}?|Where did {name} {act} in {year}?
-What was the name of the {thing} that {name} got from {other}?|Would {name} rather {act} or go to the {thing}?
-Who is {name}?|What does {thing} mean?|What is a {thing}?|notes on {thing}|{name} {thing} {month} {year}|{thing} {more}""".replace(
-    "\n", "|").split("|")  # fmt: skip
+NAMES = """
+James Mary Robert Patricia John Jennifer Michael Linda David Elizabeth William Barbara Richard Susan Joseph
+Jessica Thomas Sarah Charles Karen Chris Lisa Daniel Nancy Matthew Betty Anthony Sandra Mark Margaret Paul
+Ashley Steven Kim Andrew Emily Kevin Donna Brian Michelle George Carol Tim Amanda Ron Melissa Ed Deborah
+Jason Stephanie Jeff Rebecca Ryan Laura Jacob Helen Gary Anna Nick Emma Eric Olivia Jon Sophia Steve Mia
+Larry Ava Justin Grace Scott Alice Brandon Julia Ben Hannah Sam Maria Greg Rachel Frank Clara Alex Nina Ray
+Eva Jack Elena Dennis Priya Jerry Wei Tyler Yuki Aaron Fatima Jose Ingrid Adam Carlos Omar Ahmed Ivan Pierre
+Hans Luca Diego Chen Li Ming Ravi Anil Kofi Amara Leila Noor
+""".split()
+QUESTIONS = """
+When did {name} {act} the {thing}?
+What did {name} say about the {thing}?
+Where does {name} keep the {thing}?
+Who gave {name} a {thing}?
+Why did {name} {act} in {month}?
+How many times did {name} {act} in {month} {year}?
+What is {name}'s favourite {thing}?
+Which {thing} did I {act} last {month}?
+What kind of {thing} does {name} like?
+When is the {thing} with {name}?
+How long has {name} had a {thing}?
+Did {name} {act} with {other}?
+What are {name}'s plans for the {thing}?
+What do {name} and {other} have in common?
+How does {name} feel about the {thing}?
+How do I {act} a {thing}?
+What did we decide about {thing} and {more}?
+Where did {name} {act} in {year}?
+What was the name of the {thing} that {name} got from {other}?
+Would {name} rather {act} or go to the {thing}?
+Who is {name}?
+What does {thing} mean?
+What is a {thing}?
+notes on {thing}
+{name} {thing} {month} {year}
+{thing} {more}
+""".strip().splitlines()
+
+
+def gunzipped(file: Path) -> str:
+    return gzip.decompress(file.read_bytes()).decode("utf-8")
 
 
 def inflated(data: bytes) -> Iterator[bytes]:
@@ -279,7 +312,7 @@ def alike(texts: list[list[int]]) -> Iterator[list[int]]:
 
 
 def taught(work: Path, texts: list[list[int]]) -> np.ndarray:
-    """The teacher's vectors for the texts; each shard is kept under its checksum, so an interrupted run goes on."""
+    """The teacher's vectors for the texts, kept by shard so that an interrupted run goes on."""
     teacher, out = Teacher(work / "root" / MODEL), []
     for start in range(0, len(texts), SHARD):
         some = texts[start : start + SHARD]
@@ -294,11 +327,17 @@ def taught(work: Path, texts: list[list[int]]) -> np.ndarray:
 # ---------------------------------------------------------------- the table
 
 
-def averages(texts: list[list[int]], words: int) -> csr_matrix:
-    """A row per text: how much each word piece has in its mean."""
+def rarity(texts: list[list[int]], words: int) -> np.ndarray:
+    """The weight of each word piece, a / (a + p): without it "the" and "?" drown the rest of a chunk."""
+    counts = np.bincount(np.concatenate(texts), minlength=words) + 1.0
+    return COMMON / (COMMON + counts / counts.sum())
+
+
+def averages(texts: list[list[int]], weights: np.ndarray) -> csr_matrix:
+    """A row per text: the share of each word piece in its weighted mean."""
+    shares = np.concatenate([weights[ids] / weights[ids].sum() for ids in texts]).astype(np.float32)
     rows = np.repeat(np.arange(len(texts)), [len(ids) for ids in texts])
-    shares = np.repeat([1 / len(ids) for ids in texts], [len(ids) for ids in texts]).astype(np.float32)
-    return csr_matrix((shares, (rows, np.concatenate(texts))), shape=(len(texts), words))
+    return csr_matrix((shares, (rows, np.concatenate(texts))), shape=(len(texts), len(weights)))
 
 
 def principal(vectors: np.ndarray, count: int) -> np.ndarray:
@@ -308,20 +347,13 @@ def principal(vectors: np.ndarray, count: int) -> np.ndarray:
     return out
 
 
-def zipf(words: int, a: float = 1e-4) -> np.ndarray:
-    """Small weights for common word pieces: the vocabulary is in the order of frequency."""
-    p = 1 / np.arange(1, words + 1)
-    p /= p.sum()
-    return (a / (a + p))[:, None]
-
-
-def ridge(a: csr_matrix, goal: np.ndarray, start: np.ndarray, strength: float, steps: int) -> np.ndarray:
+def ridge(a: csr_matrix, goal: np.ndarray, start: np.ndarray) -> np.ndarray:
     """The x near `start` with a·x near `goal`, by conjugate gradients, all columns at once."""
     x = start.copy()
     residue = a.T @ (goal - a @ x)
     step, norm = residue.copy(), (residue**2).sum(axis=0)
-    for _ in range(steps):
-        pushed = a.T @ (a @ step) + strength * step
+    for _ in range(STEPS):
+        pushed = a.T @ (a @ step) + STRENGTH * step
         length = norm / (step * pushed).sum(axis=0)
         x += length * step
         residue -= length * pushed
@@ -335,17 +367,19 @@ def cosine(a: np.ndarray, b: np.ndarray) -> float:
     return float(np.mean(top / np.maximum(np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1), 1e-9)))
 
 
-def fit(texts: list[list[int]], vectors: np.ndarray, alone: np.ndarray, *, strength: float, steps: int) -> np.ndarray:
-    """Token vectors whose mean is close to the teacher's vector; a hundredth of the text only measures that."""
-    mean = vectors.mean(axis=0)
+def fit(texts: list[list[int]], vectors: np.ndarray, alone: np.ndarray) -> np.ndarray:
+    """Token vectors whose sum points where the teacher's vector does; a hundredth of the text only measures that."""
     directions = principal(vectors, DIMENSIONS)
-    goal = (vectors - mean) @ directions
-    start = zipf(len(alone)) * ((alone - alone.mean(axis=0)) @ directions)
-    a = averages(texts, len(alone))
+    goal = ((vectors - vectors.mean(axis=0)) @ directions).astype(np.float32)
+    start = (START * (alone - alone.mean(axis=0)) @ directions).astype(np.float32)
+    weights = rarity(texts, len(alone))
+    a = averages(texts, weights)
     held = len(texts) // 100
-    table = ridge(a[held:], goal[held:], start.astype(np.float32), strength, steps)
-    print(f"cosine to the teacher on unseen text: {cosine(a[:held] @ start, goal[:held]):.3f} -> "
-          f"{cosine(a[:held] @ table, goal[:held]):.3f}")  # fmt: skip
+    x = ridge(a[held:], goal[held:], start)
+    before, after = (cosine(a[:held] @ rows, goal[:held]) for rows in (start, x))
+    print(f"cosine to the teacher on unseen text: {before:.3f} -> {after:.3f}")
+    # The teacher's few strong directions tell kinds of text apart; what a text is about is in the others too.
+    table: np.ndarray = weights[:, None] * x / goal.std(axis=0) ** EVEN
     return table
 
 
@@ -366,8 +400,6 @@ def main() -> int:
     parser.add_argument("--work", type=Path, required=True, help="where downloads and vectors are kept")
     parser.add_argument("--out", type=Path, default=HERE)
     parser.add_argument("--share", type=float, default=1.0, help="of the training text, for a quick try")
-    parser.add_argument("--strength", type=float, default=0.1)
-    parser.add_argument("--steps", type=int, default=60)
     args = parser.parse_args()
     fetch(args.work)
     vocabulary = args.work / "root" / VOCABULARY
@@ -375,8 +407,7 @@ def main() -> int:
     alone = taught(args.work, [[number] for number in range(len(pieces.vocabulary))])
     found = (list(pieces.of(text))[:LONGEST] for text in gather(args.work / "root", args.share))
     texts = [ids for ids in found if len(ids) > 2]
-    table = fit(texts, taught(args.work, texts), alone, strength=args.strength, steps=args.steps)
-    write(table, vocabulary, args.out)
+    write(fit(texts, taught(args.work, texts), alone), vocabulary, args.out)
     return 0
 
 

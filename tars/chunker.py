@@ -145,7 +145,7 @@ def read_note(text: str, *, size: int = 600) -> Note:
     private = front.private or 1 in page.hidden[:body]
     if private:  # then nothing needs hiding from the rest
         page = page._replace(hidden=bytearray(len(page.lines)))
-    blocks = list(_blocks(page.lines, body))
+    blocks = list(find_blocks(page.lines, body))
     tags, fields, links = _mentions(page, blocks, body)
     private = private or fields.private
     h1 = _first_h1(page, blocks)
@@ -197,7 +197,7 @@ def _private_ranges(text: str) -> Iterator[tuple[int, int]]:
 # Lines → blocks
 
 
-def _blocks(lines: Sequence[str], at: int) -> Iterator[Block]:
+def find_blocks(lines: Sequence[str], at: int) -> Iterator[Block]:
     """The headings, list items, fences and paragraphs from line `at` on; tables and quotes are paragraphs."""
     kinds = [match.lastgroup if match else TEXT for match in map(LINE.match, lines)]
     in_list = False
@@ -251,10 +251,10 @@ def _indent(line: str) -> int:
     return len(line) - len(line.lstrip())
 
 
-def _heading_name(line: str) -> str:
+def heading_name(line: str) -> str:
     """The words of a heading line, without its marks.
 
-    >>> _heading_name("## **C#** ##")
+    >>> heading_name("## **C#** ##")
     'C#'
     """
     name = line.strip()[: 2 * MAX_HEADING].lstrip("#").strip()
@@ -266,7 +266,7 @@ def _heading_name(line: str) -> str:
 
 def _first_h1(page: Page, blocks: Iterable[Block]) -> str | None:
     at_top = (block.first for block in blocks if block.level == 1)
-    names = (_heading_name(page.lines[at]) for at in at_top if not page.hidden[at])
+    names = (heading_name(page.lines[at]) for at in at_top if not page.hidden[at])
     return next(filter(None, names), None)
 
 
@@ -359,7 +359,7 @@ def _spans(page: Page, blocks: Iterable[Block], title: str | None, size: int) ->
 
 def _heading(page: Page, block: Block, title: str | None) -> tuple[Heading, str | None]:
     """The heading of a block, and the title still to be found (the title is no part of the path)."""
-    name, private = _heading_name(page.lines[block.first]), bool(page.hidden[block.first])
+    name, private = heading_name(page.lines[block.first]), bool(page.hidden[block.first])
     if title and block.level == 1 and not private and name:
         return Heading(1, "", None, False), None
     return Heading(block.level, name, date_in(name), private), title

@@ -1,4 +1,4 @@
-"""The folder of notes: which files are notes, and their text. Nothing here knows the index."""
+"""The folder of notes: which files are notes, their text, and what of it is private. Nothing here knows the index."""
 
 from __future__ import annotations
 
@@ -8,14 +8,16 @@ import re
 import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import NamedTuple
 
+from tars.chunker import read_note
 from tars.errors import TarsError
 
 IGNORE_FILE = ".tarsignore"
 # Copies that Syncthing, Dropbox, Nextcloud and others leave beside a note that two machines changed.
 CONFLICT_COPY = re.compile(r"\.sync-conflict-|conflicted copy|\(conflict(ed)?[ )]|\.orig\.md$", re.IGNORECASE)
+BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
 DAILY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
 
 STARTER_NOTES = {
@@ -131,19 +133,58 @@ def read_bytes(folder: Path, path: str, *, max_bytes: int) -> bytes:
 
 def decode(content: bytes) -> str:
     """Text with "\\n" line ends, or Unreadable."""
-    if content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        encoding = "utf-16"
-    elif b"\0" in content:
-        raise Unreadable("binary, not text")
-    else:
-        encoding = "utf-8-sig"
-    try:
-        text = content.decode(encoding)
-    except UnicodeDecodeError as error:
-        raise Unreadable(f"not UTF-8 (byte {error.start}); convert it, for example with iconv") from None
+    text = decode_exactly(content)[0]
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     return text
+
+
+def decode_exactly(content: bytes) -> tuple[str, bytes, str]:
+    """Text as it stands, the byte order mark before it, and the encoding that turns it back into the same bytes."""
+    bom = next((mark for mark in BOMS if content.startswith(mark)), b"")
+    encoding = BOMS.get(bom, "utf-8")
+    if encoding == "utf-8" and b"\0" in content:
+        raise Unreadable("binary, not text")
+    try:
+        return content[len(bom) :].decode(encoding), bom, encoding
+    except UnicodeDecodeError as error:
+        place = len(bom) + error.start
+        raise Unreadable(f"not UTF-8 (byte {place}); convert it, for example with iconv") from None
+
+
+def inside(folder: Path, path: str) -> Path:
+    """Where a note of the folder is, links followed; a TarsError for every path that is not one, there or not."""
+    parts = PurePath(path)
+    if parts.drive or parts.root or ".." in parts.parts:
+        raise TarsError(f"'{path}' is outside the memory folder; paths are relative to it, such as Memory.md")
+    try:
+        folder = folder.resolve()
+        target = (folder / parts).resolve()
+    except (OSError, RuntimeError, ValueError):  # a loop of links; NUL, or what cannot be encoded
+        raise TarsError(f"{path!r} cannot be a path") from None
+    if not target.is_relative_to(folder):
+        raise TarsError(f"'{path}' is a link that leaves the memory folder")
+    below = target.relative_to(folder)
+    if not is_note(below.name) or any(part.startswith(".") for part in below.parts) or is_ignored(folder, below):
+        raise TarsError(f"'{path}' is not a note of the memory folder; notes end in .md and are not hidden or ignored")
+    if target.exists() and not target.is_file():
+        raise TarsError(f"'{path}' is not a file")
+    return target
+
+
+def is_ignored(folder: Path, path: PurePath) -> bool:
+    ignored = ignore_rule(folder)
+    above = [f"{parent.as_posix()}/" for parent in path.parents[:-1]]
+    return any(map(ignored, [path.as_posix(), *above]))
+
+
+def private_lines(text: str) -> frozenset[int]:
+    """The numbers (from 1) of the lines that must not leave the machine; all of them if the note is private."""
+    note = read_note(text)
+    if note.private:
+        return frozenset(range(1, text.count("\n") + 2))
+    hidden = (chunk for chunk in note.chunks if chunk.private)
+    return frozenset(line for chunk in hidden for line in range(chunk.start_line, chunk.end_line + 1))
 
 
 def memory_type(path: str) -> str:

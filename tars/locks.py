@@ -1,0 +1,56 @@
+"""Locks between processes and threads: one holder at a time, given back by the system if that is killed.
+
+A lock is an exclusive transaction on an empty database: the same on every platform.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import apsw
+
+from tars.errors import TarsError
+
+
+class Lock:
+    """One writer's right."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._conn: apsw.Connection | None = None
+
+    def acquire(self, wait_seconds: float = 0) -> bool:
+        """Whether it could be had within the time."""
+        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # Never open a file that is there: closing it would drop the locks that this process holds on it (POSIX).
+        with suppress(FileExistsError):
+            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        conn = apsw.Connection(str(self.path))
+        conn.set_busy_timeout(int(wait_seconds * 1000))
+        try:
+            conn.execute("BEGIN EXCLUSIVE")
+        except apsw.BusyError:
+            conn.close()
+            return False
+        self._conn = conn
+        return True
+
+    def release(self) -> None:
+        if self._conn is not None:
+            self._conn.close()
+            self._conn = None
+
+
+@contextmanager
+def held(path: Path, *, wait_seconds: float) -> Iterator[None]:
+    """Hold the lock of those who write to notes."""
+    lock = Lock(path)
+    if not lock.acquire(wait_seconds):
+        raise TarsError("another process is writing to the notes; try again in a moment")
+    try:
+        yield
+    finally:
+        lock.release()

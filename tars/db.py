@@ -10,7 +10,7 @@ import importlib.util
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -135,6 +135,7 @@ class Passage:
     modified: str
     start_line: int
     end_line: int
+    position: int
     private: bool
     content: str
 
@@ -204,8 +205,7 @@ def transaction(conn: apsw.Connection) -> Iterator[None]:
 
 def connect(path: Path) -> apsw.Connection:
     """A connection with the vector extension; the file is made, readable by its owner only, if need be."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    make_private(path)
     conn = apsw.Connection(str(path))
     conn.set_busy_timeout(10_000)
     load_vectors(conn)
@@ -215,6 +215,14 @@ def connect(path: Path) -> apsw.Connection:
     conn.execute("PRAGMA mmap_size = 1073741824")
     conn.execute("PRAGMA temp_store = MEMORY")
     return conn
+
+
+def make_private(path: Path) -> None:
+    """Make a file for its owner only, unless it is there: closing a second handle of a file that this process has
+    open would drop the locks that SQLite holds on it (POSIX)."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    with suppress(FileExistsError):
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 def load_vectors(conn: apsw.Connection) -> None:
@@ -402,6 +410,7 @@ class Store:
 
     def __init__(self, conn: apsw.Connection) -> None:
         self.conn = conn
+        self._passages = (-1, 0)  # generation, count: counting takes a while, and every search asks
 
     @classmethod
     def open(cls, path: Path) -> Store:
@@ -445,6 +454,12 @@ class Store:
             "tags": "SELECT count(DISTINCT tag) FROM tags",
         }
         return {name: int(first(self.conn.execute(sql))) for name, sql in questions.items()}
+
+    def passage_count(self) -> int:
+        generation = self.generation
+        if self._passages[0] != generation:
+            self._passages = generation, int(first(self.conn.execute("SELECT count(*) FROM chunks")))
+        return self._passages[1]
 
     def counts_by_type(self) -> dict[str, int]:
         rows = self.conn.execute(
@@ -656,9 +671,16 @@ class Store:
 
     def passages(self, rowids: Sequence[int]) -> dict[int, Passage]:
         sql = """SELECT c.id, f.path, f.title, c.heading, f.memory_type, COALESCE(c.date, f.date), f.modified,
-                        c.start_line, c.end_line, c.private, c.content
+                        c.start_line, c.end_line, c.position, c.private, c.content
                  FROM chunks c JOIN files f ON f.id = c.file_id WHERE c.id IN (SELECT value FROM json_each(?))"""
         return {row[0]: Passage(*row) for row in self.conn.execute(sql, (json.dumps(list(rowids)),))}
+
+    def neighbours(self, rowids: Sequence[int]) -> list[int]:
+        """The passages that stand right before and after these, in the order of these."""
+        sql = """SELECT other.id FROM chunks c JOIN chunks other ON other.file_id = c.file_id
+                 AND other.position IN (c.position - 1, c.position + 1) WHERE c.id = ? ORDER BY other.position"""
+        found = [row[0] for rowid in rowids for row in self.conn.execute(sql, (rowid,))]
+        return list(dict.fromkeys(found))
 
     def tokens(self, rowids: Sequence[int]) -> dict[int, bytes]:
         """The distinct token ids of passages, as the built-in table counts them."""
@@ -706,32 +728,3 @@ class Store:
         except apsw.CorruptError as error:
             found.append(f"full text: {error}")
         return found
-
-
-class WriterLock:
-    """The right to write to an index: one process at a time, given back by the system if that is killed.
-
-    It is an exclusive transaction on an empty database beside the index: the same on every platform.
-    """
-
-    def __init__(self, index_file: Path) -> None:
-        self.path = index_file.with_suffix(".lock")
-        self._conn: apsw.Connection | None = None
-
-    def acquire(self, wait_seconds: float = 0) -> bool:
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
-        conn = apsw.Connection(str(self.path))
-        conn.set_busy_timeout(int(wait_seconds * 1000))
-        try:
-            conn.execute("BEGIN EXCLUSIVE")
-        except apsw.BusyError:
-            conn.close()
-            return False
-        self._conn = conn
-        return True
-
-    def release(self) -> None:
-        if self._conn is not None:
-            self._conn.close()
-            self._conn = None

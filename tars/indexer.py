@@ -11,7 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from tars import chunker, memory
-from tars.db import HAS_VECTOR, NO_VECTOR, PENDING, FileStamp, Store, StoredChunk, StoredFile, WriterLock
+from tars.db import HAS_VECTOR, NO_VECTOR, PENDING, FileStamp, Store, StoredChunk, StoredFile
 from tars.errors import EmbeddingError
 from tars.memory import NoteFile, Skipped
 
@@ -255,6 +255,3 @@ def digest(text: str) -> bytes:
 
 def as_stored(row: np.ndarray) -> tuple[int, bytes | None]:
     return (HAS_VECTOR, row.tobytes()) if row.any() else (NO_VECTOR, None)
-
-
-__all__ = ["Changes", "Indexer", "Report", "WriterLock", "find_changes"]

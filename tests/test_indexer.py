@@ -238,11 +238,11 @@ def test_another_chunk_size_cuts_every_note_anew_and_reuses_vectors(make_app: Ca
 
 
 def test_only_one_process_indexes_at_a_time(make_app: Callable[..., App], vault: Path) -> None:
-    from tars.db import WriterLock
+    from tars.locks import Lock
 
     write(vault, {"a.md": "walrus"})
     app = make_app()
-    other = WriterLock(app.config.index_file)
+    other = Lock(app.config.index_file.with_suffix(".lock"))
     assert other.acquire()
 
     assert app.build() is None

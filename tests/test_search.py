@@ -14,6 +14,7 @@ from conftest import write
 from tars.app import App
 from tars.db import Filters
 from tars.search import reciprocal_rank_fusion, search_fts, search_vec
+from tars.search.beside import Beside
 from tars.search.confidence import Confidence
 from tars.search.fusion import ReciprocalRank
 from tars.search.late import LateInteraction, max_similarity
@@ -179,8 +180,8 @@ def test_the_doors_for_callers_give_rowids(memory: App) -> None:
 
 
 def test_confidence_grows_with_what_the_passage_answers_to_and_keeps_the_order(memory: App) -> None:
-    weak = result(1, 0.9, ranks={"late": (1, 0.2), "vectors": (1, 0.1)})
-    strong = result(2, 0.8, ranks={"late": (2, 0.9), "vectors": (2, 0.7)})
+    weak = result(1, 0.9, ranks={"late": (1, 0.2), "words": (1, 2.0)})
+    strong = result(2, 0.8, ranks={"late": (2, 0.9), "words": (2, 9.0)})
     rated = Confidence()([weak, strong], query(memory, "tea"))
 
     assert [r.chunk_rowid for r in rated] == [1, 2]
@@ -193,7 +194,17 @@ def test_confidence_of_nonsense_is_low_although_its_best_score_is_high(memory: A
     sense = memory.search("green tea in the morning").results[0]
 
     assert nonsense.score > 0.5
-    assert nonsense.confidence < 0.3 < sense.confidence
+    assert nonsense.confidence < 0.05 < sense.confidence
+
+
+def test_a_passage_beside_a_better_one_overtakes_one_that_stands_alone(memory: App) -> None:
+    best, alone = result(1, 1.0, position=4), result(2, 0.5, file_path="other.md")
+    beside = result(3, 0.4, file_path="1.md", position=5)
+    raised = Beside(share=0.3)([best, alone, beside], query(memory, "x"))
+
+    assert [r.chunk_rowid for r in raised] == [1, 3, 2]
+    assert raised[1].score == pytest.approx((0.4 + 0.3 * 1.0) / 1.3)
+    assert beside.score == 0.4
 
 
 def test_cut_keeps_the_limit_and_both_minima(memory: App) -> None:

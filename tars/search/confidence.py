@@ -5,21 +5,47 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, replace
 
+from tars.search.late import max_similarity
 from tars.search.query import Query, SearchResult
+from tars.search.words import Words
 
 
 @dataclass(frozen=True, slots=True)
 class Confidence:
-    """A logistic curve over how much of the query a passage answers to, by words and by meaning."""
+    """A logistic curve over what a passage itself shows: its BM25 and the share of the query it answers to.
 
-    bias: float = -3.0
-    late: float = 4.0
-    vectors: float = 1.0
+    Not over ranks or `score`: the best of nonsense is first too. BM25 grows with the logarithm of the number of
+    passages, so it is measured against that; among a few passages it says nothing, and the number of words answered
+    to stands in for it. The figures were fitted to three sets of notes with questions, where a passage is relevant if
+    it overlaps the evidence. Fitted to two and tried on the third, the mean error is 0.02, 0.03 and 0.02.
+    """
+
+    bias: float = -5.32
+    late: float = 2.85
+    words: float = 2.3
+    few_passages: float = 20.0
 
     def __call__(self, results: list[SearchResult], query: Query) -> list[SearchResult]:
-        return [replace(result, confidence=self.chance(result)) for result in results]
+        late, words = self._figures(results, query)
+        count = query.index.store.passage_count()
+        scale, trust = math.log(2 + count), count / (count + self.few_passages)
 
-    def chance(self, result: SearchResult) -> float:
-        late = result.ranks.get("late", (0, 0.0))[1]
-        cosine = result.ranks.get("vectors", (0, 0.0))[1]
-        return 1 / (1 + math.exp(-(self.bias + self.late * late + self.vectors * cosine)))
+        def rated(result: SearchResult) -> SearchResult:
+            share = late.get(result.chunk_rowid, 0.0)
+            matched = trust * words.get(result.chunk_rowid, 0.0) / scale + (1 - trust) * share * len(query.terms)
+            return replace(result, confidence=self.chance(share, matched))
+
+        return [rated(result) for result in results]
+
+    def chance(self, late: float, matched: float) -> float:
+        return 1 / (1 + math.exp(-(self.bias + self.late * late + self.words * math.log1p(matched))))
+
+    def _figures(self, results: list[SearchResult], query: Query) -> tuple[dict[int, float], dict[int, float]]:
+        """Both figures of every result; in a mode that did not need one of them it is made now."""
+        late, words = (
+            {r.chunk_rowid: r.ranks[name][1] for r in results if name in r.ranks} for name in ("late", "words")
+        )
+        if results and query.mode != "hybrid":
+            late = late or max_similarity(query, [r.chunk_rowid for r in results])
+            words = words or dict(Words()(query, []).hits)
+        return late, words

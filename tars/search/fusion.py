@@ -38,7 +38,7 @@ class ReciprocalRank:
 
     k: float = 10.0
     words: float = 1.0
-    vectors: float = 1.2
+    vectors: float = 2.0
     late: float = 2.0
     enough_words: float = 6.0  # content words from which on a question speaks for itself
 
@@ -58,6 +58,6 @@ class ReciprocalRank:
 
     def weights(self, names: Sequence[str], words: int) -> list[float]:
         """The weight of each list for a question of this many content words."""
-        meaning = 1 / (1 + (words / self.enough_words) ** 4)
+        meaning = 1 / (1 + (words / self.enough_words) ** 6)
         base = {"words": self.words, "vectors": self.vectors * meaning, "late": self.late * meaning}
         return [base[name] for name in names]

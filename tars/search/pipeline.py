@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from tars.db import Passage
+from tars.db import Passage, Store
 from tars.errors import EmbeddingError
+from tars.search.beside import Beside
 from tars.search.confidence import Confidence
 from tars.search.fusion import Fused, ReciprocalRank
 from tars.search.late import LateInteraction
@@ -54,7 +55,7 @@ class Pipeline:
         lists, notices = self._retrieve(query, watch)
         fused = self.fuse(lists, query)
         watch(self.fuse, fused)
-        results = found = hydrate(fused, query)
+        results = found = hydrate(fused[: query.depth], query.index.store)
         for stage in self.refine:
             results = stage(results, query)
             watch(stage, results)
@@ -77,11 +78,10 @@ class Pipeline:
         return lists, tuple(notices)
 
 
-def hydrate(fused: Sequence[Fused], query: Query) -> list[SearchResult]:
-    """The passages behind the best rowids, in the same order."""
-    best = fused[: query.depth]
-    passages = query.index.store.passages([hit.rowid for hit in best])
-    return [result_of(passages[hit.rowid], hit) for hit in best if hit.rowid in passages]
+def hydrate(hits: Sequence[Fused], store: Store) -> list[SearchResult]:
+    """The passages behind rowids, in the same order."""
+    passages = store.passages([hit.rowid for hit in hits])
+    return [result_of(passages[hit.rowid], hit) for hit in hits if hit.rowid in passages]
 
 
 def result_of(passage: Passage, hit: Fused) -> SearchResult:
@@ -94,6 +94,7 @@ def result_of(passage: Passage, hit: Fused) -> SearchResult:
         start_line=passage.start_line,
         end_line=passage.end_line,
         chunk_rowid=passage.rowid,
+        position=passage.position,
         heading=passage.heading,
         date=passage.date,
         modified=passage.modified,
@@ -107,7 +108,7 @@ def listing(query: Query) -> Outcome:
     rowids = query.index.store.newest(query.filters, query.limit)
     steps = len(rowids)
     fused = [Fused(rowid, (steps - at) / steps, {}) for at, rowid in enumerate(rowids)]
-    results = [replace(result, confidence=1.0) for result in hydrate(fused, query)]
+    results = [replace(result, confidence=1.0) for result in hydrate(fused, query.index.store)]
     return Outcome(results, query.mode, None if results else why_empty(query, [], []))
 
 
@@ -121,5 +122,5 @@ DEFAULT = Pipeline(
     rewrite=(),
     retrieve=(Words(), Vectors(), LateInteraction()),
     fuse=ReciprocalRank(),
-    refine=(Confidence(), cut),
+    refine=(Beside(), Confidence(), cut),
 )

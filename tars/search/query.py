@@ -54,7 +54,7 @@ class Query:
     @property
     def depth(self) -> int:
         """How far each list is read: deeper than what is shown, since the lists disagree."""
-        return max(100, 3 * self.limit)
+        return max(60, 3 * self.limit)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,7 @@ class SearchResult:
     start_line: int
     end_line: int
     chunk_rowid: int
+    position: int = 0  # among the passages of its note
     heading: str = ""
     date: str | None = None
     modified: str = ""

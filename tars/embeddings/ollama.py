@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import base64
-import ipaddress
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from urllib.parse import SplitResult, unquote, urlsplit
 
 import numpy as np
 
 from tars.errors import EmbeddingError
+from tars.wire import OLLAMA, encodable, one_line, server
 
 if TYPE_CHECKING:
     import ollama
-
-DEFAULT_HOST = "http://127.0.0.1:11434"
-_PORTS = {"http": 80, "https": 443}
 
 _TASK = "Given a web search query, retrieve relevant passages that answer the query"
 _FOR_SEARCHING = "Represent this sentence for searching relevant passages: "
@@ -44,15 +38,6 @@ _NOT_A_NUMBER = "unsupported value: NaN"
 _SHORTEST_CUT = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """Where Ollama is; `url` has no credentials and may be shown."""
-
-    url: str
-    loopback: bool
-    authorization: str | None = None
-
-
 class OllamaEmbedder:
     """An `Embedder` whose model runs in Ollama; nothing is asked of the server before the first text."""
 
@@ -67,7 +52,7 @@ class OllamaEmbedder:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._model = model
-        self._server = server(host or DEFAULT_HOST)
+        self._server = server(host or OLLAMA, problem=EmbeddingError)
         self._for_query, self._for_document = prefixes(model)
         self._batch = batch
         self._attempts = attempts
@@ -107,7 +92,7 @@ class OllamaEmbedder:
         wanted = [number for number, text in enumerate(texts) if text.strip()]
         rows: list[Sequence[float]] = []
         for start in range(0, len(wanted), self._batch):
-            batch = [_encodable(prefix + texts[number]) for number in wanted[start : start + self._batch]]
+            batch = [encodable(prefix + texts[number]) for number in wanted[start : start + self._batch]]
             rows += self._rows(batch)
         vectors = np.zeros((len(texts), self.dimensions))
         for number, row in zip(wanted, rows, strict=True):
@@ -147,13 +132,13 @@ class OllamaEmbedder:
             except httpx.TimeoutException:
                 reason = f"no answer within {self._timeout:g} s"
             except httpx.RequestError as error:
-                reason = _one_line(str(error) or type(error).__name__)
+                reason = one_line(str(error) or type(error).__name__)
             except ollama.ResponseError as error:
                 if _of_one_text(error):
                     raise
                 if error.status_code < 500 or _cannot_embed(error):
                     raise self._refused(error) from None
-                reason = f"status {error.status_code}, {_one_line(error.error)}"
+                reason = f"status {error.status_code}, {one_line(error.error)}"
             except (ValueError, TypeError, AttributeError) as error:
                 # The client builds its answer straight from the JSON: none, no object, or another shape.
                 raise self._malformed(type(error).__name__) from None
@@ -180,14 +165,11 @@ class OllamaEmbedder:
         if self._client is None:
             import ollama
 
-            away = self.leaves_machine
-            # What is promised to stay on this machine must not leave it by a proxy or a redirect.
             self._client = ollama.Client(
                 host=self._server.url,
                 timeout=(5.0, self._timeout, self._timeout, self._timeout),
-                headers={"Authorization": self._server.authorization} if self._server.authorization else None,
-                follow_redirects=away,
-                trust_env=away,
+                headers=self._server.headers,
+                **self._server.options,
             )
         return self._client
 
@@ -203,7 +185,7 @@ class OllamaEmbedder:
             return EmbeddingError(f"Ollama has no model {self._model}; run `ollama pull {self._model}`")
         if error.status_code == 404:
             return EmbeddingError(f"no /api/embed at {self._server.url}; it takes Ollama 0.3 or later")
-        said = f"status {error.status_code}, {_one_line(error.error)}"
+        said = f"status {error.status_code}, {one_line(error.error)}"
         return EmbeddingError(f"Ollama at {self._server.url} refuses to embed with {self._model}: {said}")
 
     def _malformed(self, what: str) -> EmbeddingError:
@@ -226,23 +208,6 @@ def prefixes(model: str) -> tuple[str, str]:
     return "", ""
 
 
-def server(host: str) -> Server:
-    """The address in OLLAMA_HOST's notation: a name, `name:port`, or a URL.
-
-    >>> server("box.example").url
-    'http://box.example:11434'
-    """
-    whole = "://" in host
-    parts = _split(host if whole else f"http://{host}", shown=host.rpartition("@")[2])
-    name = parts.hostname or "127.0.0.1"
-    # These two tell a server where to listen; to reach it from here, one asks the loopback address.
-    name = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name, name)
-    port = parts.port or (_PORTS[parts.scheme] if whole else 11434)
-    shown = f"[{name}]" if ":" in name else name
-    url = f"{parts.scheme}://{shown}:{port}{parts.path.rstrip('/')}"
-    return Server(url=url, loopback=_is_loopback(name), authorization=_authorization(parts))
-
-
 def unit(vectors: np.ndarray) -> np.ndarray:
     """Rows of length 1 in float32; a row that has no direction (zeros, NaN, infinity) becomes zeros."""
     rows = np.where(np.isfinite(vectors).all(axis=1, keepdims=True), vectors, 0.0)
@@ -253,52 +218,9 @@ def unit(vectors: np.ndarray) -> np.ndarray:
     return units.astype(np.float32)
 
 
-def _split(url: str, *, shown: str) -> SplitResult:
-    """The parts of a URL that can be asked. Errors show only what stands behind the credentials."""
-    problem = EmbeddingError(f"OLLAMA_HOST '{shown}' is not an address; write it as http://name:11434")
-    try:
-        parts = urlsplit(url)
-        parts.port  # noqa: B018 (read for its error: not a number, or beyond 65535)
-    except ValueError:
-        raise problem from None
-    # An @ behind the host is a password with a slash in it: what looks like the host is then a user name.
-    if parts.scheme not in _PORTS or "@" in parts.path + parts.query + parts.fragment:
-        raise problem
-    if parts.hostname and re.search(r"[^\w.:%-]", parts.hostname):
-        raise problem
-    return parts
-
-
-def _is_loopback(name: str) -> bool:
-    if name.lower().rstrip(".") == "localhost":
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return address.is_loopback
-
-
-def _authorization(parts: SplitResult) -> str | None:
-    """The client forgets credentials in a URL, so they go into the header that they stand for."""
-    if parts.username is None:
-        return None
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return "Basic " + base64.b64encode(pair.encode()).decode()
-
-
-def _encodable(text: str) -> str:
-    """The text without lone surrogates, which no JSON in UTF-8 can carry."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def _of_one_text(error: ollama.ResponseError) -> bool:
     return _TOO_LONG in str(error.error) or _NOT_A_NUMBER in str(error.error)
 
 
 def _cannot_embed(error: ollama.ResponseError) -> bool:
     return "not support embed" in str(error.error)
-
-
-def _one_line(text: object) -> str:
-    return " ".join(str(text).split())[:200]

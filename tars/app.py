@@ -2,34 +2,52 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
+from datetime import datetime
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import tars.chunker
-from tars import memory
+from tars import memory, notes
 from tars.config import Config, check_keys, fill, typed
-from tars.db import SCHEMA_VERSION, Filters, Identity, Store, WriterLock
+from tars.db import SCHEMA_VERSION, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
 from tars.errors import EmbeddingError, TarsError, UsageError
 from tars.indexer import Indexer, Progress, Report, find_changes
+from tars.locks import Lock
+from tars.search.beside import Beside
 from tars.search.confidence import Confidence
-from tars.search.fusion import ReciprocalRank
+from tars.search.fusion import Fused, ReciprocalRank
 from tars.search.late import LateInteraction
-from tars.search.pipeline import DEFAULT, MODES, Outcome, Pipeline, Watch
-from tars.search.query import EmptyReason, Index, Query, clamp_limit, normalise
+from tars.search.pipeline import DEFAULT, MODES, Outcome, Pipeline, Watch, hydrate
+from tars.search.query import EmptyReason, Index, Query, SearchResult, clamp_limit, normalise
 from tars.search.vectors import Matrix
 from tars.search.words import Words
+
+if TYPE_CHECKING:
+    from tars.chat import Provider
 
 STAGES: dict[str, type] = {
     "words": Words,
     "late": LateInteraction,
     "fusion": ReciprocalRank,
+    "beside": Beside,
     "confidence": Confidence,
 }
 PLAIN: dict[str, Any] = {"limit": 10, "mode": "hybrid", "min_score": 0.0, "min_confidence": 0.0}
+
+
+CHANGED = {
+    "folder": "memory folder",
+    "schema": "version of the index",
+    "chunker": "way to cut notes",
+    "tokens": "table of words",
+    "embedding": "embedding model",
+    "dimensions": "length of vectors",
+}
 
 
 def quiet(message: str) -> None:
@@ -38,6 +56,8 @@ def quiet(message: str) -> None:
 
 class App:
     """One memory folder and everything that works on it."""
+
+    write_wait_seconds = 5.0  # for an indexer that is at work when something is remembered
 
     def __init__(self, config: Config, *, say: Callable[[str], None] = quiet, lives: bool = False) -> None:
         self.config, self.say, self.lives = config, say, lives
@@ -96,11 +116,13 @@ class App:
 
     # ---- keeping the index true
 
-    def build(self, *, full: bool = False, progress: Progress = lambda done, total: None) -> Report | None:
-        """Bring the index up to the folder; None if another process is doing so."""
+    def build(
+        self, *, full: bool = False, wait_seconds: float = 0, progress: Progress = lambda done, total: None
+    ) -> Report | None:
+        """Bring the index up to the folder; None if another process is doing so, and goes on longer than we wait."""
         self._ensure_folder()
-        lock = WriterLock(self.config.index_file)
-        if not lock.acquire():
+        lock = self._writer_lock()
+        if not lock.acquire(wait_seconds):
             return None
         try:
             wanted = self.wanted_identity()
@@ -119,9 +141,8 @@ class App:
         changes = find_changes(self.store, self.config.memory_dir) if ready else None
         if ready and not changes:
             return None
-        if changes is None:
-            self.say(f"indexing {self.config.memory_dir} for the first time" if not self.store.identity
-                     else "the index is being brought up to date")  # fmt: skip
+        if not self.store.identity:
+            self.say(f"indexing {self.config.memory_dir} for the first time")
         report = self.build(progress=progress)
         if report is None:
             self.say("another process is indexing; searching what is there so far")
@@ -131,8 +152,13 @@ class App:
         found = self.store.identity
         if found and found != wanted:
             changed = [f.name for f in fields(Identity) if getattr(found, f.name) != getattr(wanted, f.name)]
-            self.say(f"the index was made with another {' and '.join(changed)}; rebuilding what that touches")
+            self.say(
+                f"another {' and '.join(CHANGED[name] for name in changed)} than the index has; bringing it up to that"
+            )
         self.store.prepare(wanted)
+
+    def _writer_lock(self) -> Lock:
+        return Lock(self.config.index_file.with_suffix(".lock"))
 
     def _probe(self, known: int) -> int:
         try:
@@ -160,7 +186,110 @@ class App:
         memory.ensure_folder(folder)
         self.say(f"made a memory folder for you: {folder}")
 
+    # ---- writing to memory
+
+    def remember(self, fact: str, section: str | None = None) -> notes.Written:
+        """Add a fact to Memory.md; a search finds it from now on."""
+        self._ensure_folder()
+        return self._taken_in(notes.remember(self.config.memory_dir, fact, section=section, lock=self._notes_lock))
+
+    def update(self, old: str, new: str, path: str | None = None) -> notes.Written:
+        """Put new words in the place of a line's, which is named by all of its text."""
+        self._ensure_folder()
+        return self._taken_in(notes.update(self.config.memory_dir, old, new, path=path, lock=self._notes_lock))
+
+    def forget(self, text: str, path: str | None = None) -> notes.Written:
+        """Remove a line, which is named by all of its text."""
+        self._ensure_folder()
+        return self._taken_in(notes.forget(self.config.memory_dir, text, path=path, lock=self._notes_lock))
+
+    def write_new(self, path: str, text: str) -> notes.Written:
+        """Add a note of tars' own; TarsError if there is one of that name."""
+        self._ensure_folder()
+        notes.write_note(self.config.memory_dir, path, text.encode(), expected=None)
+        return self._taken_in(notes.Written(path, 1, text))
+
+    @property
+    def _notes_lock(self) -> Path:
+        """Beside the index: sync tools would carry a lock in the folder to other machines."""
+        return self.config.index_file.with_suffix(".notes-lock")
+
+    def _taken_in(self, written: notes.Written) -> notes.Written:
+        if written.changed and self.build(wait_seconds=self.write_wait_seconds) is None:
+            self.say("another process is indexing; what was written is found when that is done")
+        return written
+
+    # ---- the folder
+
+    def note_text(self, path: str) -> str:
+        """The text of a note, empty if there is none that can be read."""
+        try:
+            content = memory.read_bytes(
+                self.config.memory_dir, path, max_bytes=self.config.index.max_file_mb * 1_000_000
+            )
+            return memory.decode(content)
+        except (FileNotFoundError, memory.Unreadable):
+            return ""
+
+    # ---- models
+
+    def now(self) -> datetime:
+        return self.config.now or datetime.now().astimezone()
+
+    def provider(self, name: str = "") -> Provider:
+        """The model that a setting names: claude:MODEL, ollama:MODEL, recall, or auto for the best there is."""
+        name = name or self.config.model
+        kind, _, model = (self.default_model() if name == "auto" else name).partition(":")
+        settings = self.config.agent
+        if kind == "claude":
+            from tars.chat.claude import DEFAULT_MODEL, Claude
+
+            return Claude(
+                model or DEFAULT_MODEL,
+                api_key=self.config.anthropic_api_key,
+                base_url=self.config.anthropic_base_url,
+                max_tokens=settings.max_tokens,
+            )
+        if kind == "ollama" and model:
+            from tars.chat.ollama import OllamaChat
+
+            return OllamaChat(
+                model, host=self.config.ollama_host, keep_alive=settings.keep_alive, max_num_ctx=settings.max_num_ctx
+            )
+        if kind == "recall" and not model:
+            from tars.chat.recall import Recall
+            from tars.search.late import relevance
+
+            return Recall(lambda question, texts: relevance(question, texts, self.index))
+        raise UsageError(f"no model '{name}'; there are: claude:MODEL, ollama:MODEL, recall")
+
+    def default_model(self) -> str:
+        """Claude with a key, else a chat model of an Ollama that answers, else none."""
+        if self.config.anthropic_api_key:
+            return "claude"
+        local = self.local_models()
+        return f"ollama:{local[0]}" if local else "recall"
+
+    def local_models(self) -> list[str]:
+        from tars.chat.ollama import list_models
+
+        return list_models(self.config.ollama_host) or []
+
+    @cached_property
+    def models(self) -> list[str]:
+        """Names for completion."""
+        from tars.chat.claude import KNOWN_MODELS
+
+        claude = [f"claude:{name}" for name in KNOWN_MODELS] if self.config.anthropic_api_key else []
+        return [*claude, *(f"ollama:{name}" for name in self.local_models()), "recall"]
+
     # ---- asking
+
+    def neighbours(self, results: Sequence[SearchResult]) -> list[SearchResult]:
+        """The passages right before and after these in their notes, those of the best first."""
+        rowids = self.store.neighbours([result.chunk_rowid for result in results])
+        known = {result.chunk_rowid for result in results}
+        return hydrate([Fused(rowid, 0.0, {}) for rowid in rowids if rowid not in known], self.store)
 
     def search(
         self,
@@ -237,8 +366,11 @@ def settings(app: App) -> list[Setting]:
     config, places = app.config, app.config.places
     values: dict[str, Any] = {
         "memory_dir": config.memory_dir,
+        "model": config.model,
         "embedding": config.embedding,
         "ollama_host": config.ollama_host,
+        "anthropic_base_url": config.anthropic_base_url,
+        **{f"agent.{f.name}": getattr(config.agent, f.name) for f in fields(config.agent)},
         **{f"index.{f.name}": getattr(config.index, f.name) for f in fields(config.index)},
         **{f"search.{key}": config.search.get(key, default) for key, default in PLAIN.items()},
     }

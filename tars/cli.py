@@ -1,41 +1,61 @@
-"""Commands and exit codes: arguments in, text out. The only module that prints."""
+"""Commands and exit codes: arguments in, text out, no logic."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import shutil
 import stat
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from tars import __version__
 from tars.errors import TarsError, UsageError
+from tars.output import (
+    complain,
+    print_json,
+    printable,
+    progress_bar,
+    search_json,
+    show_passages,
+    summary,
+    tell_problems,
+    use_colour,
+)
 
 if TYPE_CHECKING:
     from tars.app import App
-    from tars.indexer import Report
+    from tars.conversation import Conversation
     from tars.search.pipeline import Outcome
 
 DONE, FAILED, USAGE, NOTHING_FOUND, SOME_SKIPPED, INTERRUPTED = 0, 1, 2, 3, 4, 130
-SHOWN_PASSAGES = 5
 
 HELP = """\
-usage: tars [MESSAGE…]              answer from memory; piped text is added to the message
+usage: tars                         talk
+       tars MESSAGE…                one answer; piped text is added to the message
        tars index                   bring the index up to the notes (fit for cron)
        tars search QUERY            the passages alone; QUERY - reads one query per line
+       tars remember FACT           write a fact to Memory.md
+       tars forget TEXT             remove the line that says it
+       tars sessions                earlier conversations; --continue, --resume ID go on with one
        tars doctor | stats | config health with remedies | figures | settings and their origin
 
 `tars COMMAND --help` tells more. A first word that is no command starts a message; `tars -- index` is a message.
 
   --memory DIR      the folder of notes (else TARS_MEMORY_DIR, the config file, ./memory, your data folder)
+  --model NAME      claude:MODEL, ollama:MODEL or recall (else TARS_MODEL, the config file, the best there is)
   --embedding NAME  builtin or ollama:MODEL (else TARS_EMBEDDING, the config file, builtin)
+  --as-of DATE      take this for today (else TARS_NOW)
   --version         print the version
+
+and for a conversation: --json, --no-memory, --no-save, --continue, --resume ID.
 """
+NO_MODEL = (
+    "no language model is set up, so this quotes your notes; for answers in words set ANTHROPIC_API_KEY, or start"
+    " Ollama with a chat model (`ollama pull qwen3:4b`)"
+)
 
 
 class Parser(argparse.ArgumentParser):
@@ -72,13 +92,21 @@ def run(argv: list[str]) -> int:
     if name is None and rest[:1] == ["--version"]:
         print(f"tars {__version__}")
         return DONE
-    command = COMMANDS[name or "message"]
+    command, flags = COMMANDS[name or "message"]
     parser = Parser(prog=f"tars {name}" if name else "tars", description=command.__doc__, allow_abbrev=False)
-    parser.add_argument("--memory", metavar="DIR", help="the folder of notes")
-    parser.add_argument("--embedding", metavar="NAME", help="builtin or ollama:MODEL")
-    FLAGS[name or "message"](parser)
-    args = parser.parse_intermixed_args(rest)
-    return command(args)
+    for flag, (metavar, text) in GLOBAL_FLAGS.items():
+        parser.add_argument(flag, metavar=metavar, help=text)
+    flags(parser)
+    return command(parser.parse_intermixed_args(rest))
+
+
+GLOBAL_FLAGS = {
+    "--memory": ("DIR", "the folder of notes"),
+    "--model": ("NAME", "claude:MODEL, ollama:MODEL or recall"),
+    "--embedding": ("NAME", "builtin or ollama:MODEL"),
+    "--as-of": ("DATE", "take this for today"),
+}
+MESSAGE_VALUES = ("--resume",)
 
 
 def split_command(argv: list[str]) -> tuple[str | None, list[str]]:
@@ -90,7 +118,7 @@ def split_command(argv: list[str]) -> tuple[str | None, list[str]]:
         elif word == "--":
             return None, argv
         elif word.startswith("-") and word != "-":
-            takes_value = word in ("--memory", "--embedding")
+            takes_value = word in GLOBAL_FLAGS or word in MESSAGE_VALUES
         elif word in COMMANDS and word != "message":
             return word, argv[:at] + argv[at + 1 :]
         else:
@@ -98,23 +126,106 @@ def split_command(argv: list[str]) -> tuple[str | None, list[str]]:
     return None, argv
 
 
-# ---- commands
+# ---- talking
 
 
 def message_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="MESSAGE")
+    parser.add_argument("--json", action="store_true", help="print answer, citations, usage and model as JSON")
+    parser.add_argument("--no-memory", action="store_true", help="neither read nor write memory")
+    parser.add_argument("--no-save", action="store_true", help="keep no transcript and write no note")
+    parser.add_argument("--continue", dest="go_on", action="store_true", help="go on with the last conversation")
+    parser.add_argument("--resume", metavar="ID", help="go on with this conversation")
 
 
 def answer(args: argparse.Namespace) -> int:
-    """Answer a message from memory by quoting the best passages."""
+    """Answer a message, or talk if there is none and this is a terminal."""
     text = message_text(args.words)
-    if not text:
+    if not text and not sys.stdin.isatty():
         raise UsageError('nothing to answer; try: tars "what do you know about me?", or tars --help')
-    with open_app(args) as app:
+    with open_app(args, lives=not text) as app:
+        conversation = start_conversation(app, args)
+        if not text:
+            return talk(app, conversation)
+        if args.json:
+            return answer_json(conversation, text)
+        return answer_once(conversation, text)
+
+
+def start_conversation(app: App, args: argparse.Namespace) -> Conversation:
+    from tars import sessions
+    from tars.conversation import Conversation
+
+    if not args.no_memory:
         refresh(app)
-        outcome = app.search(text, limit=SHOWN_PASSAGES)
-        tell_notices(outcome)
-        return show_passages(outcome)
+    folder = app.config.places.state / "sessions"
+    session = None
+    if args.resume:
+        session = sessions.find_session(folder, args.resume)
+    elif args.go_on:
+        session = sessions.newest_session(folder)
+    chosen = args.model or (session.model if session and app.config.model == "auto" else "")
+    provider = app.provider(chosen)
+    if provider.name == "recall" and not chosen and app.config.model == "auto":
+        complain(NO_MODEL)
+    return Conversation(app, provider, save=not args.no_save, use_memory=not args.no_memory, session=session)
+
+
+def answer_once(conversation: Conversation, text: str) -> int:
+    """Stream one answer: as it is into a pipe, laid out on a terminal."""
+    from tars.chat import Notice, Text
+    from tars.core import ToolStarted
+    from tars.display import describe
+    from tars.markdown import Markdown, neutral
+
+    on_terminal = sys.stdout.isatty()
+    columns = os.get_terminal_size().columns if on_terminal else 0
+    page = Markdown(width=lambda: columns, styled=use_colour())
+    for event in conversation.ask(text):
+        if isinstance(event, Text):
+            print(page.feed(event.text) if on_terminal else event.text, end="", flush=True)
+        elif isinstance(event, Notice):
+            complain(neutral(event.text))
+        elif isinstance(event, ToolStarted) and sys.stderr.isatty() and conversation.model != "recall":
+            complain(neutral(describe(event.call)))
+    print(page.end() if on_terminal else "\n", end="")
+    for citation in conversation.untrue_citations():
+        complain(f"{citation} was cited but never read")
+    return status_of(conversation)
+
+
+def answer_json(conversation: Conversation, text: str) -> int:
+    from tars.chat import Notice
+
+    for event in conversation.ask(text):
+        if isinstance(event, Notice):
+            complain(event.text)
+    print_json(
+        {
+            "answer": conversation.last_answer(),
+            "citations": conversation.citations(),
+            "usage": asdict(conversation.usage),
+            "model": conversation.model,
+            "session": conversation.session.id if conversation.session and conversation.save else None,
+        }
+    )
+    return status_of(conversation)
+
+
+def status_of(conversation: Conversation) -> int:
+    """A model always says something; without one, nothing found is nothing said."""
+    return NOTHING_FOUND if conversation.model == "recall" and not conversation.results() else DONE
+
+
+def talk(app: App, conversation: Conversation) -> int:
+    from tars import repl
+    from tars.config import terminal
+
+    found = terminal()
+    can = repl.Terminal(colour=found.colour, links=found.links, dumb=found.dumb, editor=app.config.editor)
+    history = app.config.places.state / "history" if conversation.save else None
+    repl.run(conversation, can, history=history)
+    return DONE
 
 
 def message_text(words: Sequence[str]) -> str:
@@ -137,6 +248,56 @@ def stdin_is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
+def sessions_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def list_sessions(args: argparse.Namespace) -> int:
+    """Earlier conversations, newest first. Go on with one: tars --resume ID."""
+    from tars import sessions
+
+    with open_app(args) as app:
+        found = sessions.list_sessions(app.config.places.state / "sessions")
+    if args.json:
+        rows = [{"id": s.id, "started": s.started, "model": s.model, "first_words": s.first_words} for s in found]
+        print_json({"sessions": rows})
+    else:
+        for session in found:
+            print(f"{session.id:20}  {printable(session.first_words)}")
+    return DONE if found else NOTHING_FOUND
+
+
+def remember_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", metavar="FACT")
+    parser.add_argument("--section", metavar="NAME", help="the heading of Memory.md to put it under")
+
+
+def remember(args: argparse.Namespace) -> int:
+    """Write a fact to Memory.md; it is found at once."""
+    with open_app(args) as app:
+        written = app.remember(" ".join(args.words), args.section)
+        if not written.changed:
+            complain("that is remembered already")
+        print(f"{written.path}:{written.line} {printable(written.text)}")
+    return DONE
+
+
+def forget_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("words", nargs="+", metavar="TEXT", help="all of the line's text, or PATH:LINE and its text")
+    parser.add_argument("--in", dest="note", metavar="PATH", help="the note to look in (else Memory.md, Procedural.md)")
+
+
+def forget(args: argparse.Namespace) -> int:
+    """Remove the one line that says this. Nothing is removed if no line, or more than one, says just that."""
+    with open_app(args) as app:
+        written = app.forget(" ".join(args.words), args.note)
+        print(f"forgotten: {printable(written.before or written.text)} ({written.path}:{written.line})")
+    return DONE
+
+
+# ---- index and search
+
+
 def index_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="throw the index away and make it anew")
     parser.add_argument("--json", action="store_true", help="print a report as JSON")
@@ -153,7 +314,7 @@ def index(args: argparse.Namespace) -> int:
                 complain("another process is indexing this memory; nothing to do")
             return DONE
         if args.json:
-            print(json.dumps({"schema_version": 1, "memory": str(app.config.memory_dir), **asdict(report)}))
+            print_json({"memory": str(app.config.memory_dir), **asdict(report)})
         elif sys.stdout.isatty() and not args.quiet:
             print(summary(report))
         if not args.quiet:
@@ -161,33 +322,16 @@ def index(args: argparse.Namespace) -> int:
         return SOME_SKIPPED if report.skipped else DONE
 
 
-def summary(report: Report) -> str:
-    parts = [f"{report.indexed} indexed", f"{report.unchanged} unchanged", f"{report.removed} removed"]
-    if report.pending:
-        parts.append(f"{report.pending} vectors pending")
-    return f"{', '.join(parts)} in {report.seconds:.1f} s"
-
-
-def tell_problems(report: Report) -> None:
-    for skip in report.skipped:
-        complain(f"skipped {printable(skip.path)}: {skip.reason}")
-    if report.warning:
-        complain(f"{report.pending} passages wait for their vectors: {report.warning}")
-
-
 def search_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="QUERY", help="words, or - for one query per line of stdin")
     parser.add_argument("-n", type=int, default=0, metavar="N", help="at most N results (1 to 100; default 10)")
-    parser.add_argument(
-        "--mode", default="", choices=("hybrid", "fts", "vec"), help="both ways (default), words, vectors"
-    )
+    parser.add_argument("--mode", default="", choices=("hybrid", "fts", "vec"), help="both (default), words, vectors")
     parser.add_argument("--min-score", type=float, default=0.0, metavar="X", help="leave out lower scores")
     parser.add_argument("--min-confidence", type=float, default=0.0, metavar="X", help="leave out less likely ones")
     parser.add_argument("--after", type=iso_day, metavar="DATE", help="dated on or after, e.g. 2026-03 or 2026-03-01")
     parser.add_argument("--before", type=iso_day_end, metavar="DATE", help="dated on or before")
-    parser.add_argument(
-        "--type", choices=("semantic", "procedural", "episodic", "daily", "note"), help="kind of memory"
-    )
+    kinds = ("semantic", "procedural", "episodic", "daily", "note")
+    parser.add_argument("--type", choices=kinds, help="kind of memory")
     parser.add_argument("--path", metavar="GLOB", help="notes whose path matches, e.g. 'sessions/*'")
     parser.add_argument("--tag", metavar="TAG", help="notes with this tag")
     parser.add_argument("--json", action="store_true", help="print JSON")
@@ -202,12 +346,16 @@ def search(args: argparse.Namespace) -> int:
         if batch:
             return search_lines(app, args)
         text = " ".join(args.words)
-        outcome, took = ask(app, args, text)
-        tell_notices(outcome)
+        outcome, took_ms = ask(app, args, text)
+        for notice in outcome.notices:
+            complain(notice)
         if args.json:
-            print_json(outcome, text, args, took)
-            return DONE if outcome.results else NOTHING_FOUND
-        return show_passages(outcome, explain=args.explain)
+            print_json(search_json(outcome, text, took_ms=took_ms, explain=args.explain))
+        elif outcome.empty_reason:
+            complain(f"nothing found: {printable(outcome.empty_reason.message)}")
+        else:
+            show_passages(outcome, explain=args.explain)
+        return DONE if outcome.results else NOTHING_FOUND
 
 
 def search_lines(app: App, args: argparse.Namespace) -> int:
@@ -215,12 +363,13 @@ def search_lines(app: App, args: argparse.Namespace) -> int:
     sys.stdin.reconfigure(encoding="utf-8", errors="surrogateescape")  # type: ignore[union-attr]
     told: set[str] = set()
     for line in iter(sys.stdin.readline, ""):
-        outcome, took = ask(app, args, line.rstrip("\n"))
+        text = line.rstrip("\n")
+        outcome, took_ms = ask(app, args, text)
         for notice in outcome.notices:
             if notice not in told:
                 complain(notice)
                 told.add(notice)
-        print_json(outcome, line.rstrip("\n"), args, took)
+        print_json(search_json(outcome, text, took_ms=took_ms, explain=args.explain))
     return DONE
 
 
@@ -239,7 +388,28 @@ def ask(app: App, args: argparse.Namespace, text: str) -> tuple[Outcome, float]:
     return outcome, (time.perf_counter() - start) * 1000
 
 
-def no_flags(parser: argparse.ArgumentParser) -> None:
+def iso_day(text: str) -> str:
+    return iso_range(text)[0]
+
+
+def iso_day_end(text: str) -> str:
+    return iso_range(text)[1]
+
+
+def iso_range(text: str) -> tuple[str, str]:
+    """First and last day of an ISO day, month or year."""
+    from tars.arguments import WrongCall, days
+
+    try:
+        return days("date", text)
+    except WrongCall:
+        raise argparse.ArgumentTypeError(f"'{text}' is not a date such as 2026-03-01, 2026-03 or 2026") from None
+
+
+# ---- looking after it
+
+
+def plain_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -250,10 +420,10 @@ def doctor(args: argparse.Namespace) -> int:
     with open_app(args) as app:
         checks = examine(app)
     if args.json:
-        print(json.dumps({"schema_version": 1, "checks": [asdict(check) for check in checks]}))
+        print_json({"checks": [asdict(check) for check in checks]})
     else:
         for check in checks:
-            print(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {check.found}")
+            print(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {printable(check.found)}")
             if check.remedy:
                 print(f"     → {check.remedy}")
     return DONE if all(check.ok for check in checks) else FAILED
@@ -267,7 +437,7 @@ def stats(args: argparse.Namespace) -> int:
         refresh(app)
         table = figures(app)
     if args.json:
-        print(json.dumps({"schema_version": 1, **table}))
+        print_json(table)
     else:
         width = max(map(len, table))
         for name, value in table.items():
@@ -282,7 +452,7 @@ def config(args: argparse.Namespace) -> int:
     with open_app(args) as app:
         rows = settings(app)
     if args.json:
-        print(json.dumps({"schema_version": 1, "settings": [asdict(row) for row in rows]}))
+        print_json({"settings": [asdict(row) for row in rows]})
     else:
         width = max(len(row.key) for row in rows)
         for row in rows:
@@ -290,166 +460,32 @@ def config(args: argparse.Namespace) -> int:
     return DONE
 
 
-COMMANDS: dict[str, Callable[[argparse.Namespace], int]] = {
-    "message": answer,
-    "index": index,
-    "search": search,
-    "doctor": doctor,
-    "stats": stats,
-    "config": config,
+Flags = Callable[[argparse.ArgumentParser], None]
+COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Flags]] = {
+    "message": (answer, message_flags),
+    "index": (index, index_flags),
+    "search": (search, search_flags),
+    "remember": (remember, remember_flags),
+    "forget": (forget, forget_flags),
+    "sessions": (list_sessions, sessions_flags),
+    "doctor": (doctor, plain_flags),
+    "stats": (stats, plain_flags),
+    "config": (config, plain_flags),
 }
-FLAGS: dict[str, Callable[[argparse.ArgumentParser], None]] = {
-    "message": message_flags,
-    "index": index_flags,
-    "search": search_flags,
-    "doctor": no_flags,
-    "stats": no_flags,
-    "config": no_flags,
-}
-
-
-# ---- between the arguments and the app
-
-
-def complain(message: str) -> None:
-    print(f"tars: {message}", file=sys.stderr)
 
 
 def open_app(args: argparse.Namespace, *, lives: bool = False, say: Callable[[str], None] | None = complain) -> App:
     from tars.app import App, quiet
-    from tars.config import load
+    from tars.config import load, use_one_thread
 
-    config = load({"memory_dir": args.memory, "embedding": args.embedding})
-    return App(config, say=say or quiet, lives=lives)
+    use_one_thread()
+    flags = {"memory_dir": args.memory, "model": args.model, "embedding": args.embedding, "now": args.as_of}
+    return App(load(flags), say=say or quiet, lives=lives)
 
 
 def refresh(app: App) -> None:
-    """Take in what changed before a question; what had to be skipped is told once, when it is new."""
+    """Take in what changed before a question; what had to be skipped is told when something was read."""
     with progress_bar(sys.stderr.isatty()) as progress:
         report = app.refresh(progress)
     if report is not None:
         tell_problems(report)
-
-
-class progress_bar:
-    """A line on the terminal that shows how far a run is; nothing elsewhere."""
-
-    def __init__(self, shown: bool) -> None:
-        self.shown, self.drawn = shown, 0.0
-
-    def __enter__(self) -> Callable[[int, int], None]:
-        return self.draw
-
-    def draw(self, done: int, total: int) -> None:
-        now = time.monotonic()
-        if not self.shown or (now - self.drawn < 0.1 and done < total):
-            return
-        self.drawn = now
-        width = max(10, min(40, shutil.get_terminal_size().columns - 30))
-        filled = width * done // max(total, 1)
-        bar = "█" * filled + "░" * (width - filled)
-        print(f"\r{bar} {done}/{total} notes", end="", file=sys.stderr, flush=True)
-
-    def __exit__(self, *exc: object) -> None:
-        if self.drawn:
-            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
-
-
-def iso_day(text: str) -> str:
-    return iso_range(text)[0]
-
-
-def iso_day_end(text: str) -> str:
-    return iso_range(text)[1]
-
-
-def iso_range(text: str) -> tuple[str, str]:
-    """First and last day of an ISO day, month or year."""
-    import calendar
-    from datetime import date
-
-    try:
-        year, month, day = ([int(part) for part in text.split("-")] + [0, 0])[:3]
-        first = date(year, month or 1, day or 1)
-        last = date(year, month or 12, day or calendar.monthrange(year, month or 12)[1])
-    except (ValueError, IndexError):
-        raise argparse.ArgumentTypeError(f"'{text}' is not a date such as 2026-03-01, 2026-03 or 2026") from None
-    return first.isoformat(), last.isoformat()
-
-
-# ---- showing
-
-
-def tell_notices(outcome: Outcome) -> None:
-    for notice in outcome.notices:
-        complain(notice)
-
-
-def show_passages(outcome: Outcome, *, explain: bool = False) -> int:
-    """Passages with their citations for a person; the status."""
-    if outcome.empty_reason:
-        complain(f"nothing found: {outcome.empty_reason.message}")
-        return NOTHING_FOUND
-    bold, dim, plain = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if use_colour() else ("", "", "")
-    for number, result in enumerate(outcome.results):
-        about = " · ".join(part for part in (result.file_title, result.heading, result.date) if part)
-        lines = f"{result.start_line}-{result.end_line}"
-        separator = "\n" if number else ""
-        print(f"{separator}{bold}{printable(result.file_path)}:{lines}{plain}  {dim}{printable(about)}{plain}")
-        if explain:
-            print("".join(f"{dim}    {line}{plain}\n" for line in explanation(result)), end="")
-        for line in result.content.strip("\n").split("\n"):
-            print(f"    {printable(line)}" if line.strip() else "")
-    return DONE
-
-
-def explanation(result: Any) -> Iterator[str]:
-    yield f"score {result.score:.3f}, confidence {result.confidence:.2f}"
-    for name, (rank, score) in result.ranks.items():
-        yield f"{name}: place {rank} with {score:.3f}"
-
-
-def print_json(outcome: Outcome, text: str, args: argparse.Namespace, took_ms: float) -> None:
-    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
-    reason = outcome.empty_reason
-    answer = {
-        "schema_version": 1,
-        "query": text,
-        "mode": outcome.mode,
-        "took_ms": round(took_ms, 2),
-        "results": [result_json(result, explain=args.explain) for result in outcome.results],
-        "empty_reason": asdict(reason) if reason else None,
-    }
-    if outcome.notices:
-        answer["notices"] = list(outcome.notices)
-    print(json.dumps(answer, ensure_ascii=False), flush=True)
-
-
-def result_json(result: Any, *, explain: bool) -> dict[str, Any]:
-    row = {
-        "path": result.file_path,
-        "start_line": result.start_line,
-        "end_line": result.end_line,
-        "title": result.file_title,
-        "heading": result.heading,
-        "memory_type": result.memory_type,
-        "date": result.date,
-        "modified": result.modified,
-        "score": round(result.score, 6),
-        "confidence": round(result.confidence, 4),
-        "content": result.content,
-    }
-    if explain:
-        row["ranks"] = {name: {"rank": rank, "score": score} for name, (rank, score) in result.ranks.items()}
-    return row
-
-
-def printable(text: str) -> str:
-    """Text of a note or a name without what could command the terminal."""
-    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
-
-
-def use_colour() -> bool:
-    from tars.config import no_colour
-
-    return sys.stdout.isatty() and not no_colour()

@@ -7,8 +7,9 @@ import hashlib
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, MutableMapping
 from dataclasses import MISSING, dataclass, field, fields
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,12 +40,26 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    min_confidence: float = 0.02
+    max_tokens: int = 4096
+    keep_alive: str = "30m"
+    max_num_ctx: int = 32_768
+
+
+@dataclass(frozen=True, slots=True)
 class Config:
     places: Places
     memory_dir: Path
+    model: str = "auto"
     embedding: str = "builtin"
     ollama_host: str = "http://127.0.0.1:11434"
+    anthropic_base_url: str = "https://api.anthropic.com"
+    anthropic_api_key: str = field(default="", repr=False)  # only from the environment, and never shown
+    editor: str = ""
+    now: datetime | None = None
     index: IndexSettings = field(default_factory=IndexSettings)
+    agent: AgentSettings = field(default_factory=AgentSettings)
     search: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, str] = field(default_factory=dict)
 
@@ -56,10 +71,14 @@ class Config:
 # The settings that a flag or the environment can also give: key, environment variable.
 ENVIRONMENT = {
     "memory_dir": "TARS_MEMORY_DIR",
+    "model": "TARS_MODEL",
     "embedding": "TARS_EMBEDDING",
     "ollama_host": "OLLAMA_HOST",
+    "anthropic_base_url": "ANTHROPIC_BASE_URL",
+    "now": "TARS_NOW",
 }
-KNOWN_KEYS = ("memory_dir", "embedding", "ollama_host", "index", "search")
+FLAGS = {"memory_dir": "--memory", "model": "--model", "embedding": "--embedding", "now": "--as-of"}
+KNOWN_KEYS = ("memory_dir", "model", "embedding", "ollama_host", "anthropic_base_url", "index", "agent", "search")
 
 
 def load(
@@ -76,7 +95,7 @@ def load(
     origins: dict[str, str] = {}
     for key, variable in ENVIRONMENT.items():
         choices = (
-            ((flags or {}).get(key), f"--{key.removesuffix('_dir').replace('_', '-')}"),
+            ((flags or {}).get(key), FLAGS.get(key, "")),
             (environ.get(variable), variable),
             (table.get(key), str(places.config_file)),
         )
@@ -86,7 +105,9 @@ def load(
                 break
     memory_dir, memory_origin = find_memory(values.pop("memory_dir", None), places, cwd or Path.cwd())
     origins.setdefault("memory_dir", memory_origin)
-    for section in ("index", "search"):
+    if "now" in values:
+        values["now"] = parse_now(values["now"], origins["now"])
+    for section in ("index", "agent", "search"):
         if section in table:
             if not isinstance(table[section], dict):
                 raise UsageError(f"[{section}] in {places.config_file} must be a table")
@@ -94,7 +115,10 @@ def load(
     return Config(
         places=places,
         memory_dir=memory_dir,
+        anthropic_api_key=environ.get("ANTHROPIC_API_KEY", ""),
+        editor=environ.get("VISUAL") or environ.get("EDITOR") or "",
         index=fill(IndexSettings, table.get("index", {}), where="index"),
+        agent=fill(AgentSettings, table.get("agent", {}), where="agent"),
         search=table.get("search", {}),
         origins=origins,
         **values,
@@ -182,6 +206,43 @@ def text_setting(key: str, value: Any) -> str:
 
 def dotted(where: str, key: str) -> str:
     return f"{where}.{key}" if where else key
+
+
+def parse_now(text: str, origin: str) -> datetime:
+    """The clock, set by hand: an ISO date or time, local unless it names a zone."""
+    try:
+        return datetime.fromisoformat(text).astimezone()
+    except (ValueError, OverflowError):
+        raise UsageError(f"{origin}: '{text}' is not an ISO date or time such as 2026-03-01") from None
+
+
+def use_one_thread(environ: MutableMapping[str, str] = os.environ) -> None:
+    """Before numpy is imported: for matrices as small as ours, a second thread costs more than it gives.
+
+    On a busy machine its spinning tripled the CPU time of a query.
+    """
+    for variable in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "VECLIB_MAXIMUM_THREADS"):
+        environ.setdefault(variable, "1")
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """What the terminal can do, as far as the environment tells."""
+
+    colour: bool
+    links: bool
+    dumb: bool
+
+
+# Set by terminals that are known to open OSC 8 links; others show them as plain text, or as rubbish.
+KNOW_LINKS = ("VTE_VERSION", "KITTY_WINDOW_ID", "WT_SESSION", "WEZTERM_EXECUTABLE", "KONSOLE_VERSION", "ALACRITTY_LOG")
+PROGRAMS_WITH_LINKS = ("iTerm.app", "WezTerm", "vscode", "ghostty", "Hyper")
+
+
+def terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
+    dumb = environ.get("TERM", "") in ("dumb", "")
+    links = any(environ.get(name) for name in KNOW_LINKS) or environ.get("TERM_PROGRAM") in PROGRAMS_WITH_LINKS
+    return Terminal(colour=not no_colour(environ), links=links and not dumb, dumb=dumb and os.name != "nt")
 
 
 def no_colour(environ: Mapping[str, str] = os.environ) -> bool:

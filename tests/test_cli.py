@@ -58,13 +58,13 @@ def test_the_first_bare_word_decides_between_command_and_message(
     assert split_command(argv) == (command, rest)
 
 
-def test_a_message_is_answered_with_passages_and_citations(environ: Environ, notes: Path) -> None:
+def test_without_a_model_a_message_is_answered_with_quotations(environ: Environ, notes: Path) -> None:
     done = tars(environ, "when", "is", "the", "boiler", "service?")
 
     assert done.returncode == 0
-    assert done.stdout.startswith("boiler.md:1-3")
-    assert "Service in October." in done.stdout
+    assert done.stdout == "From your notes:\n\n- “Service in October.” (boiler.md:3)\n"
     assert "for the first time" in done.stderr
+    assert "ANTHROPIC_API_KEY" in done.stderr
 
 
 def test_the_first_question_indexes_and_later_ones_take_in_what_changed(environ: Environ, notes: Path) -> None:

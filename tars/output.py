@@ -1,0 +1,129 @@
+"""What the command line prints: answers on stdout, everything else on stderr."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tars.indexer import Report
+    from tars.search.pipeline import Outcome
+    from tars.search.query import SearchResult
+
+
+def complain(message: str) -> None:
+    print(f"tars: {message}", file=sys.stderr)
+
+
+def printable(text: str) -> str:
+    """Text of a note or a name without what could command the terminal."""
+    return "".join(c if c.isprintable() or c == "\t" else repr(c)[1:-1] for c in text)
+
+
+def use_colour() -> bool:
+    from tars.config import no_colour
+
+    return sys.stdout.isatty() and not no_colour()
+
+
+def print_json(answer: dict[str, Any]) -> None:
+    """One object on one line; UTF-8 whatever the terminal speaks, since that is what JSON is."""
+    sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")  # type: ignore[union-attr]
+    print(json.dumps({"schema_version": 1, **answer}, ensure_ascii=False), flush=True)
+
+
+# ---- index
+
+
+def summary(report: Report) -> str:
+    parts = [f"{report.indexed} indexed", f"{report.unchanged} unchanged", f"{report.removed} removed"]
+    if report.pending:
+        parts.append(f"{report.pending} vectors pending")
+    return f"{', '.join(parts)} in {report.seconds:.1f} s"
+
+
+def tell_problems(report: Report) -> None:
+    for skip in report.skipped:
+        complain(f"skipped {printable(skip.path)}: {skip.reason}")
+    if report.warning:
+        complain(f"{report.pending} passages wait for their vectors: {report.warning}")
+
+
+class progress_bar:
+    """A line on the terminal that shows how far a run is; nothing elsewhere."""
+
+    def __init__(self, shown: bool) -> None:
+        self.shown, self.drawn = shown, 0.0
+
+    def __enter__(self) -> Callable[[int, int], None]:
+        return self.draw
+
+    def draw(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if not self.shown or (now - self.drawn < 0.1 and done < total):
+            return
+        self.drawn = now
+        width = max(10, min(40, shutil.get_terminal_size().columns - 30))
+        filled = width * done // max(total, 1)
+        bar = "█" * filled + "░" * (width - filled)
+        print(f"\r{bar} {done}/{total} notes", end="", file=sys.stderr, flush=True)
+
+    def __exit__(self, *exc: object) -> None:
+        if self.drawn:
+            print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+# ---- search
+
+
+def show_passages(outcome: Outcome, *, explain: bool = False) -> None:
+    """Passages with their citations, for a person."""
+    from tars.search.explain import explain as why
+
+    bold, dim, plain = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if use_colour() else ("", "", "")
+    for number, result in enumerate(outcome.results):
+        about = " · ".join(part for part in (result.file_title, result.heading, result.date) if part)
+        lines = f"{result.start_line}-{result.end_line}"
+        separator = "\n" if number else ""
+        print(f"{separator}{bold}{printable(result.file_path)}:{lines}{plain}  {dim}{printable(about)}{plain}")
+        if explain:
+            print(f"{dim}    {why(result)}{plain}")
+        for line in result.content.strip("\n").split("\n"):
+            print(f"    {printable(line)}" if line.strip() else "")
+
+
+def search_json(outcome: Outcome, query: str, *, took_ms: float, explain: bool) -> dict[str, Any]:
+    answer: dict[str, Any] = {
+        "query": query,
+        "mode": outcome.mode,
+        "took_ms": round(took_ms, 2),
+        "results": [result_json(result, explain=explain) for result in outcome.results],
+        "empty_reason": asdict(outcome.empty_reason) if outcome.empty_reason else None,
+    }
+    if outcome.notices:
+        answer["notices"] = list(outcome.notices)
+    return answer
+
+
+def result_json(result: SearchResult, *, explain: bool) -> dict[str, Any]:
+    row: dict[str, Any] = {
+        "path": result.file_path,
+        "start_line": result.start_line,
+        "end_line": result.end_line,
+        "title": result.file_title,
+        "heading": result.heading,
+        "memory_type": result.memory_type,
+        "date": result.date,
+        "modified": result.modified,
+        "score": round(result.score, 6),
+        "confidence": round(result.confidence, 4),
+        "content": result.content,
+    }
+    if explain:
+        row["ranks"] = {name: {"rank": rank, "score": score} for name, (rank, score) in result.ranks.items()}
+    return row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -11,34 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import tars.chunker
 from tars import memory, notes
-from tars.config import Config, check_keys, fill, typed
+from tars.config import Config
 from tars.db import SCHEMA_VERSION, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
 from tars.errors import EmbeddingError, TarsError, UsageError
 from tars.indexer import Indexer, Progress, Report, find_changes
 from tars.locks import Lock
-from tars.search.beside import Beside
-from tars.search.confidence import Confidence
-from tars.search.fusion import Fused, ReciprocalRank
-from tars.search.late import LateInteraction
-from tars.search.pipeline import DEFAULT, MODES, Outcome, Pipeline, Watch, hydrate
+from tars.search.fusion import Fused
+from tars.search.pipeline import MODES, Outcome, Pipeline, Watch, hydrate, name_of
 from tars.search.query import EmptyReason, Index, Query, SearchResult, clamp_limit, normalise
+from tars.search.settings import BY_NAME, PLAIN, configured, settable
 from tars.search.vectors import Matrix
-from tars.search.words import Words
 
 if TYPE_CHECKING:
     from tars.chat import Provider
-
-STAGES: dict[str, type] = {
-    "words": Words,
-    "late": LateInteraction,
-    "fusion": ReciprocalRank,
-    "beside": Beside,
-    "confidence": Confidence,
-}
-PLAIN: dict[str, Any] = {"limit": 10, "mode": "hybrid", "min_score": 0.0, "min_confidence": 0.0}
-
 
 CHANGED = {
     "folder": "memory folder",
@@ -87,7 +74,7 @@ class App:
 
     @cached_property
     def pipeline(self) -> Pipeline:
-        return configured(DEFAULT, self.config.search)
+        return configured(self.config.search)
 
     @cached_property
     def index(self) -> Index:
@@ -323,6 +310,7 @@ class App:
                 limit=clamp_limit(limit, self.config.search.get("limit", 10)),
                 mode=mode,
                 filters=filters or Filters(),
+                today=self.now().date(),
                 min_score=min_score or self.config.search.get("min_score", 0.0),
                 min_confidence=min_confidence or self.config.search.get("min_confidence", 0.0),
             ),
@@ -332,26 +320,6 @@ class App:
             reason = "the first index is still being built by another process; ask again in a moment"
             outcome = replace(outcome, empty_reason=EmptyReason("no_index", reason))
         return replace(outcome, notices=(*notices, *outcome.notices))
-
-
-def configured(pipeline: Pipeline, table: Any) -> Pipeline:
-    """The pipeline with the settings of `[search]`: `[search.words]` becomes Words(...)."""
-    check_keys(table, [*PLAIN, *STAGES], where="search")
-    for key in PLAIN.keys() & table.keys():
-        typed(f"search.{key}", table[key], PLAIN[key])
-    made: dict[type, Any] = {
-        cls: fill(cls, table[name], where=f"search.{name}") for name, cls in STAGES.items() if name in table
-    }
-
-    def swap(stage: Any) -> Any:
-        return made.get(type(stage), stage) if is_dataclass(stage) else stage
-
-    return Pipeline(
-        rewrite=tuple(map(swap, pipeline.rewrite)),
-        retrieve=tuple(map(swap, pipeline.retrieve)),
-        fuse=swap(pipeline.fuse),
-        refine=tuple(map(swap, pipeline.refine)),
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -374,11 +342,10 @@ def settings(app: App) -> list[Setting]:
         **{f"index.{f.name}": getattr(config.index, f.name) for f in fields(config.index)},
         **{f"search.{key}": config.search.get(key, default) for key, default in PLAIN.items()},
     }
-    stages = (*app.pipeline.rewrite, *app.pipeline.retrieve, app.pipeline.fuse, *app.pipeline.refine)
-    for name, cls in STAGES.items():
-        for stage in stages:
-            if type(stage) is cls and is_dataclass(stage):
-                values |= {f"search.{name}.{f.name}": getattr(stage, f.name) for f in fields(stage)}
+    for name, stage in BY_NAME.items():
+        if settable(stage):
+            used = next((s for s in app.pipeline.stages() if name_of(s) == name), stage)
+            values |= {f"search.{name}.{f.name}": getattr(used, f.name) for f in fields(used)}
     rows = [Setting(key, str(value), origin_of(key, config)) for key, value in values.items()]
     rows += [Setting("config file", str(places.config_file), "there" if places.config_file.exists() else "none")]
     return [*rows, Setting("index file", str(config.index_file), "from memory_dir")]

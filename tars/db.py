@@ -675,6 +675,11 @@ class Store:
                  FROM chunks c JOIN files f ON f.id = c.file_id WHERE c.id IN (SELECT value FROM json_each(?))"""
         return {row[0]: Passage(*row) for row in self.conn.execute(sql, (json.dumps(list(rowids)),))}
 
+    def dates(self, rowids: Sequence[int]) -> dict[int, str | None]:
+        sql = """SELECT c.id, COALESCE(c.date, f.date) FROM chunks c JOIN files f ON f.id = c.file_id
+                 WHERE c.id IN (SELECT value FROM json_each(?))"""
+        return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
+
     def neighbours(self, rowids: Sequence[int]) -> list[int]:
         """The passages that stand right before and after these, in the order of these."""
         sql = """SELECT other.id FROM chunks c JOIN chunks other ON other.file_id = c.file_id

@@ -20,6 +20,7 @@ from tars.search.fusion import ReciprocalRank
 from tars.search.late import LateInteraction, max_similarity
 from tars.search.pipeline import cut
 from tars.search.query import Query, RankedList, SearchResult, content_words, normalise
+from tars.search.times import InTime, Times
 from tars.search.vectors import Vectors
 from tars.search.words import Words, any_of
 
@@ -174,6 +175,31 @@ def test_the_doors_for_callers_give_rowids(memory: App) -> None:
     assert memory.store.passages([rowid])[rowid].path == "daily/2026-02-01.md"
     assert search_fts(conn, '"*(', limit=5) == []
     assert search_vec(conn, memory.table.query("tulips in the garden").tolist(), limit=1) == [rowid]
+
+
+def test_a_time_in_the_question_brings_what_is_dated_then_to_the_front(app: App, vault: Path) -> None:
+    write(vault, {f"daily/2026-{month:02}-15.md": "We met for lunch at the harbour." for month in range(1, 13)})
+    app.build()
+    later = "We met for lunch at the harbour. Lunch was good, and the harbour too."
+    write(vault, {"daily/2026-07-15.md": later})
+    app.build()
+
+    assert paths(app, "harbour lunch")[0] == "daily/2026-07-15.md"
+    assert paths(app, "harbour lunch in March")[0] == "daily/2026-03-15.md"
+
+
+def test_a_date_just_beside_the_window_is_raised_less(memory: App) -> None:
+    windows = Times()(query(memory, "on 10 May 2024")).windows
+    inside, beside, far = (InTime().nearness(day, windows) for day in ("2024-05-10", "2024-05-11", "2024-05-20"))
+
+    assert 1 == inside > beside > far == 0
+    assert InTime().nearness("no date", windows) == InTime().nearness(None, windows) == 0
+
+
+def test_lists_keep_their_order_if_the_question_names_no_time(memory: App) -> None:
+    lists = [RankedList("words", [(2, 9.0), (1, 8.0)])]
+
+    assert InTime()(lists, query(memory, "tea")) == lists
 
 
 # ---- refining

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tars.search.query import Query, SearchResult
 
@@ -11,6 +12,7 @@ from tars.search.query import Query, SearchResult
 class Beside:
     """Gives each passage a share of the score of its better neighbour in the note, if that was found too."""
 
+    name: ClassVar[str] = "beside"
     share: float = 0.3
 
     def __call__(self, results: list[SearchResult], query: Query) -> list[SearchResult]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from tars.search.late import max_similarity
 from tars.search.query import Query, SearchResult
@@ -20,6 +21,7 @@ class Confidence:
     it overlaps the evidence. Fitted to two and tried on the third, the mean error is 0.02, 0.03 and 0.02.
     """
 
+    name: ClassVar[str] = "confidence"
     bias: float = -5.32
     late: float = 2.85
     words: float = 2.3

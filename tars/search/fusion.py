@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tars.search.query import Query, RankedList
 
@@ -36,6 +37,7 @@ class ReciprocalRank:
     in words that the note may not use.
     """
 
+    name: ClassVar[str] = "fusion"
     k: float = 10.0
     words: float = 1.0
     vectors: float = 2.0
@@ -46,7 +48,11 @@ class ReciprocalRank:
         lists = [ranked for ranked in lists if ranked.hits]
         if not lists:
             return []
-        weights = self.weights([ranked.name for ranked in lists], len(query.terms))
+        base = self.weights([ranked.name for ranked in lists], len(query.terms))
+        weights = [
+            weight * ranked.weight * query.weights.get(ranked.name, 1.0)
+            for weight, ranked in zip(base, lists, strict=True)
+        ]
         fused = reciprocal_rank_fusion(
             *([rowid for rowid, _ in ranked.hits] for ranked in lists), k=self.k, weights=weights
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tars.search.query import Index, Query, RankedList, content_words
 
@@ -13,6 +13,7 @@ from tars.search.query import Index, Query, RankedList, content_words
 class LateInteraction:
     """MaxSim over the built-in table: Σ idf · cos² over the query's tokens, as a share of what is possible."""
 
+    name: ClassVar[str] = "late"
     candidates: int = 60  # of each list before it
 
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:

@@ -1,9 +1,10 @@
-"""The pipeline: rewrite the query, retrieve, fuse, refine. A further stage is one file and one line here."""
+"""The pipeline: rewrite the query, retrieve, weigh the lists, fuse, refine. A stage is one file and one line here."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from tars.db import Passage, Store
 from tars.errors import EmbeddingError
@@ -13,20 +14,18 @@ from tars.search.fusion import Fused, ReciprocalRank
 from tars.search.late import LateInteraction
 from tars.search.query import EmptyReason, Query, RankedList, SearchResult
 from tars.search.reasons import why_empty
+from tars.search.times import InTime, Times
 from tars.search.vectors import Vectors
 from tars.search.words import Words
 
 Rewrite = Callable[[Query], Query]
 Retrieve = Callable[[Query, Sequence[RankedList]], RankedList]
+Weigh = Callable[[Sequence[RankedList], Query], list[RankedList]]
 Fuse = Callable[[Sequence[RankedList], Query], list[Fused]]
 Stage = Callable[[list[SearchResult], Query], list[SearchResult]]
 Watch = Callable[[object, object], None]  # called with each stage and what it gave
 
-MODES: dict[str, tuple[type, ...]] = {
-    "hybrid": (Words, Vectors, LateInteraction),
-    "fts": (Words,),
-    "vec": (Vectors,),
-}
+MODES: dict[str, tuple[str, ...]] = {"hybrid": (), "fts": ("words",), "vec": ("vectors",)}  # the only lists; () is all
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +42,22 @@ class Outcome:
 class Pipeline:
     rewrite: tuple[Rewrite, ...]
     retrieve: tuple[Retrieve, ...]
+    weigh: tuple[Weigh, ...]
     fuse: Fuse
     refine: tuple[Stage, ...]
+
+    def stages(self) -> tuple[Any, ...]:
+        """All of them, in the order in which they work."""
+        return (*self.rewrite, *self.retrieve, *self.weigh, self.fuse, *self.refine)
+
+    def changed(self, change: Callable[[Any], Any]) -> Pipeline:
+        """With each stage put through a function; None leaves it out."""
+        kept = {place: tuple(new for stage in getattr(self, place) if (new := change(stage)) is not None)
+                for place in ("rewrite", "retrieve", "weigh", "refine")}  # fmt: skip
+        return replace(self, fuse=change(self.fuse) or self.fuse, **kept)
+
+    def without(self, *names: str) -> Pipeline:
+        return self.changed(lambda stage: None if name_of(stage) in names else stage)
 
     def __call__(self, query: Query, watch: Watch = lambda stage, gave: None) -> Outcome:
         for rewrite in self.rewrite:
@@ -53,6 +66,9 @@ class Pipeline:
         if not query.text:
             return listing(query)
         lists, notices = self._retrieve(query, watch)
+        for weigh in self.weigh:
+            lists = weigh(lists, query)
+            watch(weigh, lists)
         fused = self.fuse(lists, query)
         watch(self.fuse, fused)
         results = found = hydrate(fused[: query.depth], query.index.store)
@@ -67,7 +83,7 @@ class Pipeline:
         lists: list[RankedList] = []
         notices: list[str] = []
         for retrieve in self.retrieve:
-            if not isinstance(retrieve, MODES[query.mode]):
+            if MODES[query.mode] and name_of(retrieve) not in MODES[query.mode]:
                 continue
             try:
                 lists.append(retrieve(query, lists))
@@ -118,9 +134,18 @@ def cut(results: list[SearchResult], query: Query) -> list[SearchResult]:
     return good[: query.limit]
 
 
-DEFAULT = Pipeline(
-    rewrite=(),
+def name_of(stage: Any) -> str:
+    """What a stage is called in the settings."""
+    return str(getattr(stage, "name", None) or stage.__name__)
+
+
+ALL = Pipeline(
+    rewrite=(Times(),),
     retrieve=(Words(), Vectors(), LateInteraction()),
+    weigh=(InTime(),),
     fuse=ReciprocalRank(),
     refine=(Beside(), Confidence(), cut),
 )
+# Stages that did not pay on the sets they were measured on; `[search] on = [...]` switches them on.
+OFF: frozenset[str] = frozenset()
+DEFAULT = ALL.without(*OFF)

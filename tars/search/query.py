@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import date
 from typing import TYPE_CHECKING
 
 from tars.db import Filters, Store
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
     from tars.embeddings import Embedder
     from tars.embeddings.builtin import StaticTable
     from tars.search.vectors import Matrix
+    from tars.search.when import Window
 
 MAX_LIMIT = 100
 MAX_TERMS = 64  # an OR of thousands of words takes a third of a second and means nothing
@@ -46,6 +48,12 @@ class Query:
     filters: Filters = field(default_factory=Filters)
     min_score: float = 0.0
     min_confidence: float = 0.0
+    budget: int = 0  # characters of text to return, 0 for as many as the limit allows
+    hypothesis: str = ""  # what an answer might say, to search with beside the question
+    today: date = field(default_factory=date.today)
+    windows: tuple[Window, ...] = ()  # the times it names
+    variants: tuple[str, ...] = ()  # other ways to say it
+    weights: Mapping[str, float] = field(default_factory=dict)  # factors for the lists by name
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -54,6 +62,8 @@ class Query:
     @property
     def depth(self) -> int:
         """How far each list is read: deeper than what is shown, since the lists disagree."""
+        if self.windows:
+            return 300  # what is dated right may stand far down in lists that know no dates
         return max(60, 3 * self.limit)
 
 
@@ -63,6 +73,7 @@ class RankedList:
 
     name: str
     hits: Sequence[tuple[int, float]]
+    weight: float = 1.0  # a factor to its weight in the fusion
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from tars.db import Filters, Store
 from tars.search.query import Query, RankedList
@@ -13,6 +13,8 @@ from tars.search.query import Query, RankedList
 @dataclass(frozen=True, slots=True)
 class Vectors:
     """Cosine nearest neighbours: through `MATCH` in the database, or over the matrix of a process that lives."""
+
+    name: ClassVar[str] = "vectors"
 
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
         vector = query.index.embedder.query(query.text)

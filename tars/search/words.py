@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from tars.search.query import Query, RankedList
 
@@ -12,6 +13,7 @@ from tars.search.query import Query, RankedList
 class Words:
     """FTS5 over content, title, headings, tags, keywords, description, aliases and author, in that order."""
 
+    name: ClassVar[str] = "words"
     weights: tuple[float, ...] = (1.0, 3.0, 2.5, 2.0, 2.5, 2.0, 1.5, 1.0)
 
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property
+from functools import cached_property, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
 import tars.chunker
 from tars import memory, notes
+from tars.access import AccessLog
 from tars.config import Config
 from tars.db import SCHEMA_VERSION, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
-from tars.errors import EmbeddingError, TarsError, UsageError
+from tars.errors import ChatError, EmbeddingError, TarsError, UsageError
 from tars.indexer import Indexer, Progress, Report, find_changes
 from tars.locks import Lock
+from tars.search.boosters import PRESETS
+from tars.search.budget import limit_for
+from tars.search.cache import Cache
 from tars.search.fusion import Fused
 from tars.search.pipeline import MODES, Outcome, Pipeline, Watch, hydrate, name_of
 from tars.search.query import EmptyReason, Index, Query, SearchResult, clamp_limit, normalise
@@ -36,6 +42,24 @@ CHANGED = {
     "dimensions": "length of vectors",
 }
 
+IMAGINE = """Write the two or three sentences that a person's own note would hold if it answered the question. \
+Say what such a note might say, with likely names and words; do not ask back, explain or hedge."""
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def alone(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[App, P], R]:
+    """One thread at a time: a connection is not to be used by two."""
+
+    @wraps(method)
+    def waiting(self: App, /, *args: P.args, **more: P.kwargs) -> R:
+        with self._alone:
+            return method(self, *args, **more)
+
+    return waiting
+
 
 def quiet(message: str) -> None:
     """Where nobody listens."""
@@ -48,6 +72,10 @@ class App:
 
     def __init__(self, config: Config, *, say: Callable[[str], None] = quiet, lives: bool = False) -> None:
         self.config, self.say, self.lives = config, say, lives
+        if config.search:
+            configured(config.search)  # a wrong setting is told by every command, not only by those that search
+        self.cache = Cache()
+        self._alone = threading.RLock()
 
     def __enter__(self) -> App:
         return self
@@ -78,9 +106,14 @@ class App:
 
     @cached_property
     def index(self) -> Index:
-        dimensions = self.store.identity.dimensions if self.store.identity else self.embedder.dimensions
-        matrix = Matrix(self.store, dimensions) if self.lives else None
-        return Index(self.store, self.table, self.embedder, matrix)
+        matrix = Matrix(self.store) if self.lives else None
+        return Index(self.store, self.table, self.embedder, matrix, self.access)
+
+    @cached_property
+    def access(self) -> AccessLog:
+        """What was used; apart from the index, which can be made again."""
+        file = self.config.places.state / "access.db"
+        return AccessLog(file, str(self.config.memory_dir), today=lambda: self.now().date())
 
     def wanted_identity(self) -> Identity:
         """What the index should be made with. A backend that is down does not change what is known of it."""
@@ -96,13 +129,14 @@ class App:
             folder=str(self.config.memory_dir),
             schema=SCHEMA_VERSION,
             chunker=f"{tars.chunker.VERSION}/{self.config.index.chunk_chars}",
-            tokens=self.table.name,
+            tokens=f"{self.table.name} by lines",
             embedding=self.embedder.name,
             dimensions=dimensions,
         )
 
     # ---- keeping the index true
 
+    @alone
     def build(
         self, *, full: bool = False, wait_seconds: float = 0, progress: Progress = lambda done, total: None
     ) -> Report | None:
@@ -113,6 +147,8 @@ class App:
             return None
         try:
             wanted = self.wanted_identity()
+            if not self.store.identity and self.config.origins["memory_dir"] == "./memory":
+                self.say(f"indexing {self.config.memory_dir} for the first time")  # nobody named this folder
             if full:
                 self.store.erase(replace(wanted, dimensions=self._probe(wanted.dimensions)))
             else:
@@ -121,6 +157,7 @@ class App:
         finally:
             lock.release()
 
+    @alone
     def refresh(self, progress: Progress = lambda done, total: None) -> Report | None:
         """Before a question: look at the folder, by size and time alone, and take in what changed."""
         self._ensure_folder()
@@ -128,12 +165,12 @@ class App:
         changes = find_changes(self.store, self.config.memory_dir) if ready else None
         if ready and not changes:
             return None
-        if not self.store.identity:
+        if not self.store.identity and self.config.origins["memory_dir"] != "./memory":
             self.say(f"indexing {self.config.memory_dir} for the first time")
         report = self.build(progress=progress)
         if report is None:
             self.say("another process is indexing; searching what is there so far")
-        return report
+        return report if report and (report.indexed or report.removed or report.warning) else None
 
     def _adopt(self, wanted: Identity) -> None:
         found = self.store.identity
@@ -168,6 +205,8 @@ class App:
         folder = self.config.memory_dir
         if folder.is_dir():
             return
+        if folder.exists():
+            raise TarsError(f"{folder} is not a folder; name the folder of notes with --memory")
         if self.config.origins["memory_dir"] != "default":
             raise TarsError(f"the memory folder {folder} does not exist; make it, or name another with --memory")
         memory.ensure_folder(folder)
@@ -250,6 +289,34 @@ class App:
             return Recall(lambda question, texts: relevance(question, texts, self.index))
         raise UsageError(f"no model '{name}'; there are: claude:MODEL, ollama:MODEL, recall")
 
+    def imagine(self, question: str) -> str:
+        """What an answer to a question might say, as a model would write it; nothing if none can."""
+        from tars.chat import Message, Text
+
+        try:
+            provider = self.provider()
+            if provider.name == "recall":
+                return ""
+            answer = provider.stream(IMAGINE, [Message("user", question)], [])
+            return "".join(event.text for event in answer if isinstance(event, Text))
+        except ChatError as error:
+            self.say(f"searching without a hypothesis: {error}")
+            return ""
+
+    def judge(self, prompt: str) -> str:
+        """What the model answers to a prompt about passages; nothing if there is none."""
+        from tars.chat import Message, Text
+
+        try:
+            provider = self.provider()
+            if provider.name == "recall":
+                return ""
+            answer = provider.stream("", [Message("user", prompt)], [])
+            return "".join(event.text for event in answer if isinstance(event, Text))
+        except ChatError as error:
+            self.say(f"the order of the results is not the model's: {error}")
+            return ""
+
     def default_model(self) -> str:
         """Claude with a key, else a chat model of an Ollama that answers, else none."""
         if self.config.anthropic_api_key:
@@ -272,6 +339,13 @@ class App:
 
     # ---- asking
 
+    @alone
+    def record_use(self, results: Sequence[SearchResult]) -> bool:
+        """Count passages that were used (read or cited, not just found) together; False if it had to be dropped."""
+        hashes = self.store.hashes(result.chunk_rowid for result in results)
+        return self.access.record([(r.file_path, hashes[r.chunk_rowid]) for r in results if r.chunk_rowid in hashes])
+
+    @alone
     def neighbours(self, results: Sequence[SearchResult]) -> list[SearchResult]:
         """The passages right before and after these in their notes, those of the best first."""
         rowids = self.store.neighbours([result.chunk_rowid for result in results])
@@ -284,42 +358,96 @@ class App:
         *,
         limit: int = 0,
         mode: str = "",
-        min_score: float = 0.0,
-        min_confidence: float = 0.0,
+        min_score: float | None = None,
+        min_confidence: float | None = None,
         filters: Filters | None = None,
-        watch: Watch = lambda stage, gave: None,
+        hypothesis: str = "",
+        about: str = "",
+        budget: int = 0,
+        explain: bool = False,
+        watch: Watch | None = None,
     ) -> Outcome:
         """The best passages for a question, from the index as it is."""
         mode = mode or self.config.search.get("mode", "hybrid")
         if mode not in MODES:
             raise UsageError(f"no search mode '{mode}'; there are: {', '.join(MODES)}")
-        identity, wanted = self.store.identity, self.wanted_identity()
+        if about and about not in PRESETS:
+            raise UsageError(f"nothing is known about '{about}'; there are: {', '.join(PRESETS)}")
+        with self._alone:
+            identity, wanted = self.store.identity, self.wanted_identity()
         if identity is None or identity.schema != wanted.schema or identity.folder != wanted.folder:
             reason = "the memory is being indexed for the first time by another process; ask again in a moment"
             return Outcome([], mode, EmptyReason("no_index", reason))
+        with self._alone:
+            pending, index = self.store.has_pending(), self.index
         notices: list[str] = []
         if (identity.embedding, identity.tokens) != (wanted.embedding, wanted.tokens) and mode != "fts":
             notices.append("searching by words only: the index's vectors are of another model; run: tars index")
             mode = "fts"
-        elif mode != "fts" and self.store.has_pending():
+        elif mode != "fts" and pending:
             notices.append("some passages have no vector yet and are found by their words only; run: tars index")
-        outcome = self.pipeline(
-            Query(
-                text=normalise(text),
-                index=self.index,
-                limit=clamp_limit(limit, self.config.search.get("limit", 10)),
-                mode=mode,
-                filters=filters or Filters(),
-                today=self.now().date(),
-                min_score=min_score or self.config.search.get("min_score", 0.0),
-                min_confidence=min_confidence or self.config.search.get("min_confidence", 0.0),
-            ),
-            watch,
+        budget = max(budget, 0)
+        most = self.config.search.get("limit", 10)
+        query = Query(
+            text=normalise(text),
+            index=index,
+            limit=clamp_limit(limit, limit_for(budget, most) if budget else most),
+            mode=mode,
+            filters=filters or Filters(),
+            hypothesis=normalise(hypothesis),
+            imagine=self.imagine,
+            judge=self.judge,
+            about=about,
+            today=self.now().date(),
+            min_score=self.config.search.get("min_score", 0.0) if min_score is None else min_score,
+            min_confidence=self.config.search.get("min_confidence", 0.0) if min_confidence is None else min_confidence,
+            budget=budget,
         )
-        if outcome.empty_reason and not self.store.is_complete():
-            reason = "the first index is still being built by another process; ask again in a moment"
-            outcome = replace(outcome, empty_reason=EmptyReason("no_index", reason))
-        return replace(outcome, notices=(*notices, *outcome.notices))
+        outcome = self._explained(query) if explain else self._answered(query, watch)
+        return replace(outcome, notices=(*notices, *outcome.notices)) if notices else outcome
+
+    def _explained(self, query: Query) -> Outcome:
+        from tars.search.explain import Trace
+
+        trace = Trace(query)
+        return trace.onto(self._run(query, trace))
+
+    def _answered(self, query: Query, watch: Watch | None) -> Outcome:
+        """From the cache in a process that lives, unless somebody watches the stages."""
+        if not self.lives or watch:
+            return self._run(query, watch)
+        return self.cache(query, self._circumstances(), lambda: self._run(query))
+
+    def _run(self, query: Query, watch: Watch | None = None) -> Outcome:
+        with self._alone:
+            outcome = self.pipeline(query, watch) if watch else self.pipeline(query)
+            if outcome.empty_reason and not self.store.is_complete():
+                reason = "the index is still being built by another process; ask again in a moment"
+                outcome = replace(outcome, empty_reason=EmptyReason("no_index", reason))
+        return outcome
+
+    def _circumstances(self) -> tuple[object, ...]:
+        """What an answer depends on beside the question: how it is searched, and the state of what is searched."""
+        with self._alone:
+            index = self.store.generation, self.store.is_complete()
+        return self.pipeline, *index, *stamps(self.access.file)
+
+    def warm(self, count: int = 5) -> None:
+        """Search anew what was asked most, so that it is there when it is asked again.
+
+        For idle moments, and not with the lock held: whoever searches the same may be waiting for that.
+        """
+        for query in self.cache.frequent(count):
+            self._answered(replace(query, today=self.now().date()), None)
+
+
+def stamps(file: Path) -> tuple[int, ...]:
+    """What changes when a database is written to."""
+    found: list[int] = []
+    for path in (file, file.with_name(file.name + "-wal")):
+        with suppress(FileNotFoundError):
+            found += (path.stat().st_mtime_ns, path.stat().st_size)
+    return tuple(found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,6 +38,12 @@ class IndexSettings:
     chunk_chars: int = 600
     max_file_mb: int = 20
 
+    def __post_init__(self) -> None:
+        if not 100 <= self.chunk_chars <= 10_000:
+            raise UsageError(f"setting 'index.chunk_chars' must be from 100 to 10000, not {self.chunk_chars}")
+        if not 1 <= self.max_file_mb <= 1_000:
+            raise UsageError(f"setting 'index.max_file_mb' must be from 1 to 1000, not {self.max_file_mb}")
+
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
@@ -138,10 +144,17 @@ def find_places(environ: Mapping[str, str]) -> Places:
 def find_memory(given: str | None, places: Places, cwd: Path) -> tuple[Path, str]:
     """The memory folder, resolved, and why it is this one."""
     if given is not None:
-        return resolve(cwd / Path(given).expanduser()), "given"
+        return resolve(cwd / expanded(given)), "given"
     if (cwd / "memory").is_dir():
         return resolve(cwd / "memory"), "./memory"
     return resolve(places.data / "memory"), "default"
+
+
+def expanded(path: str) -> Path:
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise UsageError(f"memory folder {path}: there is no such user") from None
 
 
 def resolve(path: Path) -> Path:

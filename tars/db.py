@@ -9,7 +9,8 @@ from __future__ import annotations
 import importlib.util
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -18,9 +19,12 @@ from typing import Any, NamedTuple
 import apsw
 
 from tars.errors import TarsError
+from tars.identifiers import hidden_words
 
-SCHEMA_VERSION = 1
-HAS_VECTOR, PENDING, NO_VECTOR = 0, 1, 2
+SCHEMA_VERSION = 3
+HAS_VECTOR, PENDING, NO_VECTOR, WITHHELD = 0, 1, 2, 3
+# What a folder that may not be written to, a full disk or a bad mount answers with.
+UNUSABLE = (OSError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -28,7 +32,7 @@ CREATE TABLE files (
     id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
     hash BLOB, memory_type TEXT NOT NULL, date TEXT, modified TEXT NOT NULL, title TEXT NOT NULL,
     title_written INTEGER NOT NULL, tags TEXT NOT NULL, keywords TEXT NOT NULL, description TEXT NOT NULL,
-    aliases TEXT NOT NULL, author TEXT NOT NULL, skipped TEXT);
+    aliases TEXT NOT NULL, author TEXT NOT NULL, skipped TEXT, community INTEGER);
 CREATE TABLE chunks (
     id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER NOT NULL REFERENCES files (id),
     position INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
@@ -39,13 +43,19 @@ CREATE INDEX chunks_by_hash ON chunks (hash);
 CREATE INDEX chunks_pending ON chunks (id) WHERE vector_state = 1;
 CREATE TABLE links (
     file_id INTEGER NOT NULL, target TEXT NOT NULL, heading TEXT NOT NULL, alias TEXT NOT NULL,
-    embed INTEGER NOT NULL, line INTEGER NOT NULL);
+    embed INTEGER NOT NULL, line INTEGER NOT NULL, name TEXT NOT NULL);
 CREATE INDEX links_of_file ON links (file_id);
-CREATE INDEX links_to ON links (target);
+CREATE INDEX links_to ON links (name);
+CREATE TABLE names (
+    name TEXT NOT NULL, rank INTEGER NOT NULL, file_id INTEGER NOT NULL,
+    PRIMARY KEY (name, rank, file_id)) WITHOUT ROWID;
+CREATE INDEX names_of_file ON names (file_id);
 CREATE TABLE tags (tag TEXT NOT NULL, file_id INTEGER NOT NULL, PRIMARY KEY (tag, file_id)) WITHOUT ROWID;
 CREATE INDEX tags_of_file ON tags (file_id);
 """
-WORD_FIELDS = ("content", "title", "headings", "tags", "keywords", "description", "aliases", "author")
+# The note that a link's name stands for.
+NAMED = "(SELECT n.file_id FROM names n WHERE n.name = l.name ORDER BY n.rank, n.file_id LIMIT 1)"
+WORD_FIELDS = ("content", "title", "headings", "tags", "keywords", "description", "aliases", "author", "code")
 # Contentless: no second copy of the text, and deletes do not have to repeat the old words to be exact.
 FULL_TEXT = f"""
 CREATE VIRTUAL TABLE chunks_fts USING fts5(
@@ -101,6 +111,7 @@ class StoredFile:
     keywords: str = ""
     description: str = ""
     aliases: str = ""
+    called: tuple[str, ...] = ()  # what links may call it beside its path: the title and each alias
     author: str = ""
     links: tuple[tuple[str, str, str, bool, int], ...] = ()
     chunks: tuple[StoredChunk, ...] = ()
@@ -175,10 +186,9 @@ class Filters:
         if self.type:
             types = TYPE_GROUPS.get(self.type, (self.type,))
             require(f"f.memory_type IN ({', '.join('?' * len(types))})", *types)
-        if self.path and any(mark in self.path for mark in "*?["):
-            require("f.path GLOB ?", self.path)
-        elif self.path:
-            require("(f.path = ? OR (f.path >= ? AND f.path < ?))", self.path, *below(self.path))
+        if self.path:
+            path = self.path.removeprefix("./")
+            require("(f.path GLOB ? OR f.path = ? OR (f.path >= ? AND f.path < ?))", path, path, *below(path))
         if self.tag:
             tag = self.tag.lstrip("#").lower()
             require("f.id IN (SELECT file_id FROM tags WHERE tag = ? OR (tag >= ? AND tag < ?))", tag, *below(tag))
@@ -191,16 +201,41 @@ def below(path: str) -> tuple[str, str]:
     return path + "/", path + chr(ord("/") + 1)
 
 
+def link_name(target: str) -> str:
+    """What a link's target and a note's names are compared by: no case, no `.md`, no way up."""
+    name = unicodedata.normalize("NFC", target).casefold().replace("\\", "/").removesuffix(".md")
+    return "/".join(part for part in name.split("/") if part.strip(" ."))
+
+
+def names_of(path: str, called: Iterable[str]) -> dict[str, int]:
+    """Everything a link may call a note, with its rank: the least rank has the name, as in Obsidian.
+
+    The whole path comes first, then the end of the path, then titles and aliases; of two notes the one with the
+    shorter path.
+    """
+    whole = link_name(path)
+    parts = whole.split("/")
+    length = min(len(path), 9_999)
+    names = {whole: 0}
+    for start in range(1, len(parts)):
+        names.setdefault("/".join(parts[start:]), 10_000 + length)
+    for name in called:
+        names.setdefault(link_name(name), 20_000 + length)
+    names.pop("", None)
+    return names
+
+
 @contextmanager
 def transaction(conn: apsw.Connection) -> Iterator[None]:
     """One write, whole or not at all."""
     conn.execute("BEGIN IMMEDIATE")
     try:
         yield
+        conn.execute("COMMIT")
     except BaseException:
-        conn.execute("ROLLBACK")
+        if conn.in_transaction:  # SQLite may have rolled back by itself, on a full disk for one
+            conn.execute("ROLLBACK")
         raise
-    conn.execute("COMMIT")
 
 
 def connect(path: Path) -> apsw.Connection:
@@ -209,6 +244,7 @@ def connect(path: Path) -> apsw.Connection:
     conn = apsw.Connection(str(path))
     conn.set_busy_timeout(10_000)
     load_vectors(conn)
+    conn.create_scalar_function("hidden_words", lambda *text: hidden_words(str(text[0])), 1, deterministic=True)
     conn.execute("PRAGMA page_size = 16384")
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute("PRAGMA synchronous = NORMAL")
@@ -249,8 +285,7 @@ def prepare(conn: apsw.Connection, identity: Identity) -> None:
     with transaction(conn):
         found = stored_identity(conn)
         if found is None or (found.schema, found.folder) != (identity.schema, identity.folder):
-            drop_everything(conn)
-            create_everything(conn, identity)
+            start_again(conn, identity)
         else:
             bring_up(conn, found, identity)
         ensure_full_text(conn)
@@ -272,9 +307,28 @@ def has_table(conn: apsw.Connection, name: str) -> bool:
     return conn.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
 
 
+def highest_rowid(conn: apsw.Connection) -> int:
+    """The highest rowid that a passage ever had; dropping the table would forget it."""
+    if not has_table(conn, "chunks") or not has_table(conn, "sqlite_sequence"):
+        return 0
+    row = conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
+    return int(row[0]) if row else 0
+
+
 def drop_everything(conn: apsw.Connection) -> None:
-    for name in ("vec_chunks", "chunks_fts", "chunks", "files", "links", "tags", "meta"):
+    for name in ("vec_chunks", "chunks_fts", "chunks", "files", "links", "names", "tags", "meta"):
         conn.execute(f"DROP TABLE IF EXISTS {name}")
+
+
+def start_again(conn: apsw.Connection, identity: Identity) -> None:
+    """Empty tables; generation and rowids go on from where they were, for the readers that hold some of them."""
+    last = highest_rowid(conn)
+    known = has_table(conn, "meta")
+    row = conn.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone() if known else None
+    drop_everything(conn)
+    create_everything(conn, identity)
+    set_meta(conn, "generation", (int(row[0]) if row else 0) + 1)
+    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chunks', ?)", (last,))
 
 
 def create_everything(conn: apsw.Connection, identity: Identity) -> None:
@@ -311,8 +365,9 @@ def ensure_full_text(conn: apsw.Connection) -> None:
         return
     conn.execute(FULL_TEXT)
     conn.execute(
-        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author)
-           SELECT c.id, c.content, f.title, c.heading, f.tags, f.keywords, f.description, f.aliases, f.author
+        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author, code)
+           SELECT c.id, c.content, f.title, c.heading, f.tags, f.keywords, f.description, f.aliases, f.author,
+                  hidden_words(c.content || ' ' || f.title || ' ' || c.heading)
            FROM chunks c JOIN files f ON f.id = c.file_id"""
     )
     next_generation(conn)
@@ -351,8 +406,13 @@ def insert_file(conn: apsw.Connection, file: StoredFile) -> int:
     )  # fmt: skip
     file_id = int(first(rows))
     conn.execute("DELETE FROM links WHERE file_id = ?", (file_id,))
+    conn.execute("DELETE FROM names WHERE file_id = ?", (file_id,))
     conn.execute("DELETE FROM tags WHERE file_id = ?", (file_id,))
-    conn.executemany("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", [(file_id, *link) for link in file.links])
+    conn.executemany(
+        "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", [(file_id, *link, link_name(link[0])) for link in file.links]
+    )
+    names = names_of(file.path, file.called)
+    conn.executemany("INSERT INTO names VALUES (?, ?, ?)", [(name, rank, file_id) for name, rank in names.items()])
     conn.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?)", [(tag, file_id) for tag in file.tags])
     return file_id
 
@@ -373,8 +433,8 @@ def insert_chunks(
           c.tokens, c.content) for rowid, position, c in numbered],
     )  # fmt: skip
     conn.executemany(
-        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author, code)
+           VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, hidden_words(?2 || ' ' || ?3 || ' ' || ?4))""",
         [(rowid, c.content, title, c.heading, tags, keywords, description, aliases, author)
          for rowid, _, c in numbered],
     )  # fmt: skip
@@ -401,6 +461,7 @@ def delete_file(conn: apsw.Connection, file_id: int) -> None:
     """Remove a note from every table."""
     delete_chunks_for_file(conn, file_id)
     conn.execute("DELETE FROM links WHERE file_id = ?", (file_id,))
+    conn.execute("DELETE FROM names WHERE file_id = ?", (file_id,))
     conn.execute("DELETE FROM tags WHERE file_id = ?", (file_id,))
     conn.execute("DELETE FROM files WHERE id = ?", (file_id,))
 
@@ -419,8 +480,8 @@ class Store:
             return cls(connect(path))
         except (apsw.NotADBError, apsw.CorruptError) as error:
             raise TarsError(f"the index {path} is damaged ({error}); remove that file and run: tars index") from None
-        except OSError as error:
-            raise TarsError(f"cannot open the index {path}: {error.strerror}") from None
+        except UNUSABLE as error:
+            raise TarsError(f"cannot open the index {path}: {error}") from None
 
     def prepare(self, identity: Identity) -> None:
         prepare(self.conn, identity)
@@ -501,6 +562,8 @@ class Store:
         before = self.conn.execute(
             "SELECT title, tags, keywords, description, aliases, author FROM files WHERE path = ?", (file.path,)
         ).fetchone()
+        if self._links_differ(file):
+            set_meta(self.conn, "communities_stale", 1)
         file_id = insert_file(self.conn, file)
         new = list(enumerate(file.chunks))
         stale: list[tuple[int, bytes]] = []
@@ -509,26 +572,34 @@ class Store:
         insert_chunks(self.conn, file_id, file, new)
         return [chunk.tokens for _, chunk in new], [tokens for _, tokens in stale]
 
+    def _links_differ(self, file: StoredFile) -> bool:
+        """Whether the note links, or can be linked to, otherwise than the index knows."""
+        links = "SELECT name FROM links WHERE file_id = (SELECT id FROM files WHERE path = ?)"
+        names = "SELECT name FROM names WHERE file_id = (SELECT id FROM files WHERE path = ?)"
+        known = [{row[0] for row in self.conn.execute(sql, (file.path,))} for sql in (links, names)]
+        return known != [{link_name(link[0]) for link in file.links}, set(names_of(file.path, file.called))]
+
     def _keep_chunks(
         self, file_id: int, file: StoredFile, *, same_fields: bool
     ) -> tuple[list[tuple[int, StoredChunk]], list[tuple[int, bytes]]]:
         """Keep the rows of passages that stayed and delete the others; what is new and what was deleted."""
-        kept: dict[bytes, list[tuple[int, bytes]]] = {}
-        for rowid, digest, tokens in self.conn.execute(
-            "SELECT id, hash, tokens FROM chunks WHERE file_id = ? ORDER BY position DESC", (file_id,)
+        kept: dict[bytes, list[tuple[int, bytes, int]]] = {}
+        for rowid, digest, tokens, state in self.conn.execute(
+            "SELECT id, hash, tokens, vector_state FROM chunks WHERE file_id = ? ORDER BY position DESC", (file_id,)
         ):
-            kept.setdefault(digest, []).append((rowid, tokens))
+            kept.setdefault(digest, []).append((rowid, tokens, state))
         new: list[tuple[int, StoredChunk]] = []
         for position, chunk in enumerate(file.chunks):
             # Only the embedded text is in the hash: what else the full text carries must be the same too.
             rows = kept.get(chunk.hash) if same_fields else None
-            if rows and rows[-1][1] == chunk.tokens:
+            # A passage that is private no longer gets the vector that was withheld from it, in a new row.
+            if rows and rows[-1][1] == chunk.tokens and WITHHELD not in {rows[-1][2], chunk.vector_state}:
                 self._move_chunk(rows.pop()[0], position, chunk)
             else:
                 new.append((position, chunk))
         stale = [row for rows in kept.values() for row in rows]
-        delete_chunks(self.conn, [rowid for rowid, _ in stale])
-        return new, stale
+        delete_chunks(self.conn, [rowid for rowid, _, _ in stale])
+        return new, [(rowid, tokens) for rowid, tokens, _ in stale]
 
     def _move_chunk(self, rowid: int, position: int, chunk: StoredChunk) -> None:
         self.conn.execute(
@@ -552,6 +623,7 @@ class Store:
             for file_id in file_ids:
                 gone += [row[0] for row in self.conn.execute("SELECT tokens FROM chunks WHERE file_id = ?", (file_id,))]
                 delete_file(self.conn, file_id)
+            set_meta(self.conn, "communities_stale", 1)
             self._count_tokens([], gone, vocabulary)
             next_generation(self.conn)
 
@@ -562,27 +634,42 @@ class Store:
         counts = self.token_counts(size)
         for blobs, sign in ((added, 1), (gone, -1)):
             if blobs:
-                ids = np.frombuffer(b"".join(blobs), dtype=np.uint16)
+                ids = np.frombuffer(b"".join(blobs), dtype=np.uint16).astype(np.int64)
+                passage = np.repeat(np.arange(len(blobs)), [len(blob) // 2 for blob in blobs])
+                ids = np.unique(passage << 16 | ids) & 0xFFFF  # a token in two lines of a passage counts once
+                ids = ids[ids < size]  # the others are marks between lines
                 counts = counts + sign * np.bincount(ids, minlength=size).astype(np.int32)
         set_meta(self.conn, "token_counts", counts.astype(np.int32).tobytes())
 
-    def set_vectors(self, vectors: Iterable[tuple[int, bytes | None]]) -> None:
-        """Fill in vectors that were pending; None where the text gives none."""
+    def release_withheld(self) -> None:
+        """Passages that were kept from another machine wait for a vector again, now that it is made on this one."""
+        if self.conn.execute("SELECT 1 FROM chunks WHERE vector_state = ? LIMIT 1", (WITHHELD,)).fetchone():
+            with transaction(self.conn):
+                self.conn.execute("UPDATE chunks SET vector_state = ? WHERE vector_state = ?", (PENDING, WITHHELD))
+
+    def set_vectors(self, vectors: Iterable[tuple[int, int, bytes | None]]) -> None:
+        """Fill in vectors that were pending: rowid, state and vector, None where the text gives none."""
         with transaction(self.conn):
-            for rowid, vector in vectors:
+            for rowid, state, vector in vectors:
                 if vector is not None:
                     self.conn.execute("INSERT INTO vec_chunks (rowid, embedding) VALUES (?, ?)", (rowid, vector))
-                state = NO_VECTOR if vector is None else HAS_VECTOR
                 self.conn.execute("UPDATE chunks SET vector_state = ? WHERE id = ?", (state, rowid))
             next_generation(self.conn)
 
     def erase(self, identity: Identity) -> None:
         """Start again from nothing."""
         with transaction(self.conn):
-            generation = self.generation if has_table(self.conn, "meta") else 0
-            drop_everything(self.conn)
-            create_everything(self.conn, identity)
-            set_meta(self.conn, "generation", generation + 1)
+            start_again(self.conn, identity)
+
+    def set_communities(self, communities: Mapping[int, int]) -> None:
+        """Store the community of each note that has one."""
+        before: dict[int, int | None] = dict(self.conn.execute("SELECT id, community FROM files"))
+        changed = [(new, file_id) for file_id, old in before.items() if (new := communities.get(file_id)) != old]
+        with transaction(self.conn):
+            self.conn.executemany("UPDATE files SET community = ? WHERE id = ?", changed)
+            set_meta(self.conn, "communities_stale", 0)
+            if changed:
+                next_generation(self.conn)
 
     def mark_complete(self) -> None:
         """A whole run has ended: from now on an empty answer is an answer."""
@@ -605,7 +692,8 @@ class Store:
         found: dict[bytes, tuple[int, bytes | None]] = {}
         for digest in set(hashes):
             row = self.conn.execute(
-                "SELECT id, vector_state FROM chunks WHERE hash = ? AND vector_state <> ? LIMIT 1", (digest, PENDING)
+                "SELECT id, vector_state FROM chunks WHERE hash = ? AND vector_state IN (?, ?) LIMIT 1",
+                (digest, HAS_VECTOR, NO_VECTOR),
             ).fetchone()
             if row:
                 found[digest] = row[1], self.vectors([row[0]]).get(row[0])
@@ -680,6 +768,21 @@ class Store:
                  WHERE c.id IN (SELECT value FROM json_each(?))"""
         return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
 
+    def notes_of(self, rowids: Sequence[int]) -> dict[int, int]:
+        """The note that each of these passages is in."""
+        sql = "SELECT id, file_id FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
+
+    def siblings(self, rowids: Sequence[int], filters: Filters) -> list[Passage]:
+        """Every passage of the notes that these are in, as far as the filters allow, in the order of the notes."""
+        where, values = filters.where()
+        sql = f"""SELECT c.id, f.path, f.title, c.heading, f.memory_type, COALESCE(c.date, f.date), f.modified,
+                         c.start_line, c.end_line, c.position, c.private, c.content
+                  FROM chunks c JOIN files f ON f.id = c.file_id
+                  WHERE f.id IN (SELECT file_id FROM chunks WHERE id IN (SELECT value FROM json_each(?)))
+                  AND {where or "1"} ORDER BY f.path, c.position"""
+        return [Passage(*row) for row in self.conn.execute(sql, (json.dumps(list(rowids)), *values))]
+
     def neighbours(self, rowids: Sequence[int]) -> list[int]:
         """The passages that stand right before and after these, in the order of these."""
         sql = """SELECT other.id FROM chunks c JOIN chunks other ON other.file_id = c.file_id
@@ -688,7 +791,7 @@ class Store:
         return list(dict.fromkeys(found))
 
     def tokens(self, rowids: Sequence[int]) -> dict[int, bytes]:
-        """The distinct token ids of passages, as the built-in table counts them."""
+        """The distinct token ids of the lines of passages, as the built-in table packs them."""
         sql = "SELECT id, tokens FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
         return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
 
@@ -708,6 +811,60 @@ class Store:
 
     def vector_rowids(self) -> list[int]:
         return [row[0] for row in self.conn.execute("SELECT id FROM chunks WHERE vector_state = 0 ORDER BY id")]
+
+    # ---- links
+
+    def has_links(self) -> bool:
+        return self.conn.execute("SELECT 1 FROM links LIMIT 1").fetchone() is not None
+
+    def link_count(self) -> int:
+        return int(first(self.conn.execute("SELECT count(*) FROM links")))
+
+    def file_ids(self, paths: Iterable[str]) -> dict[str, int]:
+        sql = "SELECT path, id FROM files WHERE path IN (SELECT value FROM json_each(?))"
+        return dict(self.conn.execute(sql, (json.dumps(list(paths)),)))
+
+    def linked(self, file_ids: Iterable[int]) -> list[tuple[int, int, int]]:
+        """(note, neighbour, line) for each link from these notes, with line 0 for each link to them.
+
+        A name stands for one note only, even if several have it.
+        """
+        sql = f"""SELECT l.file_id, {NAMED} AS other, l.line FROM links l
+                  WHERE l.file_id IN (SELECT value FROM json_each(?1)) AND other IS NOT NULL AND other <> l.file_id
+                  UNION
+                  SELECT own.file_id, l.file_id, 0 FROM names own JOIN links l ON l.name = own.name
+                  WHERE own.file_id IN (SELECT value FROM json_each(?1)) AND l.file_id <> own.file_id
+                      AND {NAMED} = own.file_id"""
+        return list(self.conn.execute(sql, (json.dumps(list(file_ids)),)))
+
+    def all_linked(self) -> list[tuple[int, int]]:
+        """Every (note, note it links to), each once, in an order that outlasts a rebuild."""
+        sql = f"""SELECT DISTINCT f.path, l.file_id, {NAMED} AS other FROM links l JOIN files f ON f.id = l.file_id
+                  WHERE other IS NOT NULL AND other <> l.file_id ORDER BY f.path, l.name"""
+        return [(row[1], row[2]) for row in self.conn.execute(sql)]
+
+    def communities(self, paths: Iterable[str]) -> dict[str, int]:
+        """The community of each of these notes that has one."""
+        sql = """SELECT path, community FROM files
+                 WHERE community IS NOT NULL AND path IN (SELECT value FROM json_each(?))"""
+        return dict(self.conn.execute(sql, (json.dumps(list(paths)),)))
+
+    def passages_of(self, file_ids: Iterable[int], *, most: int) -> list[tuple[int, int, bytes]]:
+        """(note, rowid, tokens) of the first passages of notes, in their order."""
+        sql = """SELECT file_id, id, tokens FROM chunks
+                 WHERE file_id IN (SELECT value FROM json_each(?)) AND position < ? ORDER BY file_id, position"""
+        return list(self.conn.execute(sql, (json.dumps(list(file_ids)), most)))
+
+    def tagged(self, paths: Iterable[str], tag: str) -> set[str]:
+        """Those of these notes that have the tag."""
+        sql = """SELECT f.path FROM files f JOIN tags t ON t.file_id = f.id
+                 WHERE t.tag = ? AND f.path IN (SELECT value FROM json_each(?))"""
+        return {row[0] for row in self.conn.execute(sql, (tag, json.dumps(list(paths))))}
+
+    def hashes(self, rowids: Iterable[int]) -> dict[int, bytes]:
+        """What names a passage beyond this index: the hash of its text."""
+        sql = "SELECT id, hash FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
 
     # ---- health
 

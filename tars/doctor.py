@@ -79,6 +79,8 @@ def database_is_sound(app: App) -> Check:
 
 
 def index_is_current(app: App) -> Check:
+    if not app.store.is_complete():
+        return Check("index and folder", False, "the index was never finished", "run: tars index")
     changes = find_changes(app.store, app.config.memory_dir)
     if not changes:
         return Check("index and folder", True, f"the same, {changes.unchanged} notes")

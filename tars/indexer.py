@@ -11,8 +11,9 @@ from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 from tars import chunker, memory
-from tars.db import HAS_VECTOR, NO_VECTOR, PENDING, FileStamp, Store, StoredChunk, StoredFile
+from tars.db import HAS_VECTOR, NO_VECTOR, PENDING, WITHHELD, FileStamp, Store, StoredChunk, StoredFile
 from tars.errors import EmbeddingError
+from tars.graph import louvain
 from tars.memory import NoteFile, Skipped
 
 if TYPE_CHECKING:
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 BATCH_BYTES = 2_000_000  # of notes in one transaction: few commits, yet little to lose and little to hold
 PENDING_BATCH = 256
 MANY_CHANGES = 500  # notes; from here on merging the full text's segments pays
+SOME_CHANGES = 20  # notes; a run of so many is no longer one that somebody waits for
+FEW_LINKS = 1_000  # grouped in a few hundredths of a second
 # A file changed twice within the clock's step can keep its size and time; so fresh a time is not trusted.
 FRESH_NS = 2_000_000_000
 
@@ -99,6 +102,8 @@ class Indexer:
         if changes.removed:
             # After the new ones: a renamed note finds the vectors of its old name.
             self.store.delete_files([s.id for s in changes.removed], vocabulary=self.table.size)
+        if self.embedder is not self.table and not self.embedder.leaves_machine:
+            self.store.release_withheld()
         if self.store.has_pending():
             self._fill_pending(report)
         self._finish(report, changes)
@@ -108,12 +113,22 @@ class Indexer:
     def _finish(self, report: Report, changes: Changes) -> None:
         if report.indexed + report.removed >= MANY_CHANGES:
             self.store.tidy()
+        self._find_communities(report)
         self.store.mark_complete()
         if report.indexed or report.removed or report.embedded:
             self.store.checkpoint()
         report.pending = self.store.counts()["pending"] if self.store.has_pending() else 0
         report.skipped = changes.unlistable + [Skipped(*row) for row in self.store.skipped()]
         report.warning = self._down
+
+    def _find_communities(self, report: Report) -> None:
+        """Group the notes anew if links changed, unless somebody waits for a few edited notes of a large memory."""
+        changed = report.indexed + report.removed
+        if not self.store.meta("communities_stale"):
+            return
+        if 0 < changed < SOME_CHANGES and self.store.link_count() > FEW_LINKS:
+            return  # the flag stays: a larger run does it, or one that has nothing else to do
+        self.store.set_communities(louvain(self.store.all_linked()))
 
     def _batches(self, notes: Sequence[NoteFile]) -> Iterator[list[NoteFile]]:
         batch: list[NoteFile] = []
@@ -137,6 +152,8 @@ class Indexer:
             if file is None:
                 continue
             stamp = known.get(note.path)
+            if stamp and file.skipped and stamp.skipped == file.skipped and file.mtime_ns == stamp.mtime_ns:
+                continue
             if stamp and stamp.hash == file.hash and file.hash is not None and not stamp.skipped:
                 touched.append((stamp.id, file))
             else:
@@ -151,8 +168,8 @@ class Indexer:
 
     def _read(self, note: NoteFile) -> StoredFile | None:
         """The note with its passages, still without vectors; None if it has vanished."""
-        modified = datetime.fromtimestamp(note.mtime_ns / 1e9, UTC)
-        fresh = self.clock() * 1e9 - note.mtime_ns < FRESH_NS
+        modified = moment(note.mtime_ns)
+        fresh = abs(self.clock() * 1e9 - note.mtime_ns) < FRESH_NS
         file = StoredFile(
             path=note.path,
             size=note.size,
@@ -166,8 +183,11 @@ class Indexer:
             text = memory.decode(content)
         except FileNotFoundError:
             return None
-        except memory.Unreadable as reason:
+        except memory.Undecodable as reason:
             return replace(file, skipped=str(reason))
+        except memory.Unreadable as reason:
+            # Rights and limits can change without the file: it is looked at again in every run.
+            return replace(file, skipped=str(reason), mtime_ns=-1)
         return self._understand(replace(file, hash=hashlib.sha256(content).digest()), text, modified)
 
     def _understand(self, file: StoredFile, text: str, modified: datetime) -> StoredFile:
@@ -183,6 +203,7 @@ class Indexer:
             keywords=" ".join((*note.keywords, note.properties)).strip(),
             description=note.description,
             aliases=" ".join(note.aliases),
+            called=(written, *note.aliases),
             author=note.author,
             links=tuple((k.target, k.heading, k.alias, k.embed, k.line) for k in note.links),
             chunks=tuple(
@@ -215,7 +236,7 @@ class Indexer:
 
     def _embed(self, texts: Sequence[tuple[str, bool]]) -> list[tuple[int, bytes | None]]:
         """State and vector for each (text, private); pending if the backend is down."""
-        out: list[tuple[int, bytes | None]] = [(NO_VECTOR, None)] * len(texts)
+        out: list[tuple[int, bytes | None]] = [(WITHHELD, None)] * len(texts)
         # A private passage is never sent to another machine: it is found by its words.
         sent = [i for i, (_, private) in enumerate(texts) if not (private and self.embedder.leaves_machine)]
         if sent:
@@ -228,25 +249,39 @@ class Indexer:
         if self._down is not None:
             return None
         try:
-            return self.embedder.documents(texts)
+            rows = self.embedder.documents(texts)
         except EmbeddingError as error:
             self._down = str(error)
             return None
+        identity = self.store.identity
+        if identity and identity.dimensions != rows.shape[1]:
+            was = identity.dimensions
+            self._down = f"{identity.embedding} gives {rows.shape[1]} dimensions, not {was}; run: tars index --full"
+            return None
+        return rows
 
     def _fill_pending(self, report: Report) -> None:
         last = 0
         while self._down is None and (waiting := self.store.pending(PENDING_BATCH, after=last)):
             last = waiting[-1][0]
             vectors = self._embed([(embedded_text(t, h, c), private) for _, t, h, c, private in waiting])
-            ready = [(row[0], v) for row, (state, v) in zip(waiting, vectors, strict=True) if state != PENDING]
+            ready = [(row[0], state, v) for row, (state, v) in zip(waiting, vectors, strict=True) if state != PENDING]
             if ready:
                 self.store.set_vectors(ready)
-            report.embedded += sum(vector is not None for _, vector in ready)
+            report.embedded += sum(vector is not None for _, _, vector in ready)
 
 
 def embedded_text(title: str, heading: str, content: str) -> str:
     """What a passage is embedded and hashed as: its place in the note, then its words."""
     return "\n".join(part for part in (title, heading, content) if part)
+
+
+def moment(mtime_ns: int) -> datetime:
+    """A file's time; one that no calendar has is taken for the beginning of time."""
+    try:
+        return datetime.fromtimestamp(mtime_ns / 1e9, UTC)
+    except (ValueError, OverflowError, OSError):
+        return datetime.fromtimestamp(0, UTC)
 
 
 def digest(text: str) -> bytes:

@@ -35,6 +35,9 @@ class Lock:
         except apsw.BusyError:
             conn.close()
             return False
+        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
+            conn.close()
+            raise TarsError(f"cannot write beside {self.path}: {error}") from None
         self._conn = conn
         return True
 

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 from typing import NamedTuple
@@ -18,6 +19,7 @@ IGNORE_FILE = ".tarsignore"
 # Copies that Syncthing, Dropbox, Nextcloud and others leave beside a note that two machines changed.
 CONFLICT_COPY = re.compile(r"\.sync-conflict-|conflicted copy|\(conflict(ed)?[ )]|\.orig\.md$", re.IGNORECASE)
 BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
+LATEST_NS = 2**63 - 1  # as far as SQLite counts; a file's time can be set beyond
 DAILY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
 
 STARTER_NOTES = {
@@ -47,14 +49,24 @@ class Unreadable(TarsError):
     """A note that is there but cannot be read as text; the message is the reason."""
 
 
+class Undecodable(Unreadable):
+    """A note whose bytes are no text that tars knows, for as long as they stay the same."""
+
+
 def ensure_folder(folder: Path) -> bool:
     """Make the default memory folder with its starter notes; True if it was not there."""
     if folder.is_dir():
         return False
-    folder.mkdir(parents=True, mode=0o700)
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     for name, text in STARTER_NOTES.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        with suppress(FileExistsError), open(folder / name, "x", encoding="utf-8", opener=for_owner) as file:
+            file.write(text)
     return True
+
+
+def for_owner(path: str, flags: int) -> int:
+    """An opener that makes files which only their owner reads."""
+    return os.open(path, flags, 0o600)
 
 
 def list_notes(folder: Path) -> tuple[list[NoteFile], list[Skipped]]:
@@ -96,7 +108,7 @@ def walk(folder: Path, below: str, ignored: Callable[[str], bool], skipped: list
                 skipped.append(Skipped(path, reason_of(error)))
             else:
                 if stat.S_ISREG(status.st_mode):
-                    yield NoteFile(path, status.st_size, status.st_mtime_ns)
+                    yield NoteFile(path, status.st_size, min(status.st_mtime_ns, LATEST_NS))
 
 
 def is_note(name: str) -> bool:
@@ -106,9 +118,12 @@ def is_note(name: str) -> bool:
 def ignore_rule(folder: Path) -> Callable[[str], bool]:
     """What `.tarsignore` names, in the patterns of `.gitignore`."""
     try:
-        lines = (folder / IGNORE_FILE).read_text(encoding="utf-8", errors="replace").splitlines()
-    except OSError:
+        lines = (folder / IGNORE_FILE).read_text(encoding="utf-8-sig", errors="replace").splitlines()
+    except FileNotFoundError:
         return lambda path: False
+    except OSError as error:
+        # What the person wants left out must not be taken in because it cannot be known.
+        raise TarsError(f"cannot read {folder / IGNORE_FILE}: {reason_of(error)}") from None
     from pathspec import GitIgnoreSpec
 
     try:
@@ -121,12 +136,13 @@ def read_bytes(folder: Path, path: str, *, max_bytes: int) -> bytes:
     """The bytes of a note. FileNotFoundError if it is gone, Unreadable if it cannot be had."""
     try:
         with open(folder / path, "rb") as file:
-            content = file.read(max_bytes + 1)
+            large = os.fstat(file.fileno()).st_size > max_bytes
+            content = b"" if large else file.read(max_bytes + 1)
     except FileNotFoundError:
         raise
     except OSError as error:
         raise Unreadable(reason_of(error)) from None
-    if len(content) > max_bytes:
+    if large or len(content) > max_bytes:
         raise Unreadable(f"larger than {max_bytes // 1_000_000} MB (setting index.max_file_mb)")
     return content
 
@@ -144,12 +160,12 @@ def decode_exactly(content: bytes) -> tuple[str, bytes, str]:
     bom = next((mark for mark in BOMS if content.startswith(mark)), b"")
     encoding = BOMS.get(bom, "utf-8")
     if encoding == "utf-8" and b"\0" in content:
-        raise Unreadable("binary, not text")
+        raise Undecodable("binary, not text")
     try:
         return content[len(bom) :].decode(encoding), bom, encoding
     except UnicodeDecodeError as error:
         place = len(bom) + error.start
-        raise Unreadable(f"not UTF-8 (byte {place}); convert it, for example with iconv") from None
+        raise Undecodable(f"not UTF-8 (byte {place}); convert it, for example with iconv") from None
 
 
 def inside(folder: Path, path: str) -> Path:

@@ -13,7 +13,7 @@ import pytest
 from conftest import write
 
 from tars.app import App
-from tars.embeddings.builtin import StaticTable
+from tars.embeddings.builtin import LINE_END, StaticTable
 from tars.errors import EmbeddingError
 from tars.indexer import Indexer, find_changes
 
@@ -275,6 +275,96 @@ def test_a_missing_full_text_is_filled_again_from_the_passages(make_app: Callabl
     assert sets_agree(again)
 
 
+def test_a_living_reader_is_not_misled_by_a_full_rebuild(make_app: Callable[..., App], vault: Path) -> None:
+    write(vault, {"a.md": "pianos and their strings", "b.md": "the boiler and its heating"})
+    make_app().build()
+    living = make_app(lives=True)
+    assert living.search("heating", mode="vec").results[0].file_path == "b.md"
+    (vault / "a.md").rename(vault / "z.md")
+    make_app().build(full=True)
+
+    assert living.search("heating", mode="vec").results[0].file_path == "b.md"
+    assert living.search("strings", mode="vec").results[0].file_path == "z.md"
+
+
+def test_a_file_that_was_too_large_is_taken_in_when_the_limit_is_raised(
+    make_app: Callable[..., App], vault: Path
+) -> None:
+    write(vault, {"a.md": "walrus\n" + "filler " * 200_000})
+    settle(vault)
+    settings = make_app().config.places.config_file
+    settings.parent.mkdir(parents=True, exist_ok=True)
+    settings.write_text("[index]\nmax_file_mb = 1")
+    first = make_app().build()
+    settings.write_text("[index]\nmax_file_mb = 5")
+    second = make_app().build()
+
+    assert first and [skip.path for skip in first.skipped] == ["a.md"]
+    assert second and second.skipped == []
+    assert found(make_app(), "walrus") == ["a.md"]
+
+
+def test_a_passage_that_is_private_no_longer_gets_its_vector(make_app: Callable[..., App], vault: Path) -> None:
+    write(vault, {"a.md": "---\nprivate: true\n---\nwalrus"})
+    app, table = make_app(), CountingTable()
+    app.embedder, table.leaves_machine = table, True
+    app.build()
+    assert app.search("walrus", mode="vec").results == []
+    write(vault, {"a.md": "---\nprivate: false\n---\nwalrus"})
+    app.build()
+
+    assert [r.file_path for r in app.search("walrus", mode="vec").results] == ["a.md"]
+    assert sets_agree(app)
+
+
+def test_withheld_vectors_come_when_the_embedder_is_on_this_machine(make_app: Callable[..., App], vault: Path) -> None:
+    write(vault, {"a.md": "---\nprivate: true\n---\nwalrus"})
+    app, table = make_app(), CountingTable()
+    app.embedder, table.leaves_machine = table, True
+    app.build()
+    table.leaves_machine = False
+    app.build()
+
+    assert [r.file_path for r in app.search("walrus", mode="vec").results] == ["a.md"]
+
+
+def test_a_model_with_other_dimensions_than_before_leaves_the_words(make_app: Callable[..., App], vault: Path) -> None:
+    class Shorter(CountingTable):
+        def documents(self, texts: Sequence[str]) -> Any:
+            return super().documents(texts)[:, :8]
+
+    write(vault, {"a.md": "walrus"})
+    make_app().build()
+    app, table = make_app(), Shorter()
+    app.embedder = table
+    write(vault, {"b.md": "walrus too"})
+    report, outcome = app.build(), app.search("walrus")
+
+    assert report and "tars index --full" in (report.warning or "")
+    assert {r.file_path for r in outcome.results} == {"a.md", "b.md"}
+    assert any("tars index --full" in notice for notice in outcome.notices)
+
+
+def test_an_odd_time_of_a_file_stops_nothing(app: App, vault: Path) -> None:
+    write(vault, {"a.md": "walrus", "b.md": "pelican"})
+    os.utime(vault / "a.md", (253_402_400_000, 253_402_400_000))
+    report = app.build()
+
+    assert report and report.skipped == []
+    assert found(app, "pelican") == ["b.md"]
+
+
+def test_what_changed_beside_the_text_reaches_the_full_text_and_the_flags(app: App, vault: Path) -> None:
+    write(vault, {"a.md": "---\ntags: [old]\n---\n## 2026-01-01\n\nwalrus"})
+    app.build()
+    write(vault, {"a.md": "---\ntags: [new]\nprivate: true\n---\n## 2026-01-01\n\nwalrus"})
+    app.build()
+
+    assert found(app, "new") == ["a.md"] and found(app, "old") == []
+    (result,) = app.search("walrus", mode="fts").results
+    assert result.private and result.date == "2026-01-01"
+
+
 def test_indexing_and_searching_change_no_note(app: App, vault: Path) -> None:
     write(vault, {"a.md": "walrus\r\n\r\nmore", "sub/b.md": "\ufeffpelican"})
     before = {p: (p.read_bytes(), p.stat().st_mtime_ns) for p in vault.rglob("*") if p.is_file()}
@@ -317,5 +407,6 @@ def test_the_three_rowid_sets_agree_after_any_sequence(app: App, vault: Path, se
     assert {p.relative_to(vault).as_posix() for p in vault.rglob("*.md")} == set(app.store.stamps())
     counts = app.store.token_counts(app.table.size)
     tokens = list(app.store.tokens(list(app.store.rowid_sets()["chunks"])).values())
-    held = np.bincount(np.frombuffer(b"".join(tokens), dtype=np.uint16), minlength=app.table.size)
+    ids = [token for blob in tokens for token in set(np.frombuffer(blob, dtype=np.uint16).tolist()) - {LINE_END}]
+    held = np.bincount(ids, minlength=app.table.size)
     assert (counts == held).all()

@@ -10,6 +10,7 @@ import pytest
 from conftest import write
 
 from tars.app import App
+from tars.errors import TarsError
 from tars.memory import list_notes
 
 Make = Callable[[Path], None]
@@ -133,6 +134,20 @@ def test_a_file_that_broke_loses_its_old_passages(app: App, vault: Path) -> None
     app.build()
 
     assert app.search("walrus", mode="fts").results == []
+
+
+def test_an_ignore_file_with_a_byte_order_mark_is_obeyed(app: App, vault: Path) -> None:
+    write(vault, {"a.md": "walrus", ".tarsignore": "\ufeffa.md\n"})
+
+    assert list_notes(vault)[0] == []
+
+
+def test_an_ignore_file_that_cannot_be_read_is_an_error(vault: Path) -> None:
+    write(vault, {"a.md": "walrus"})
+    (vault / ".tarsignore").mkdir()
+
+    with pytest.raises(TarsError, match="tarsignore"):
+        list_notes(vault)
 
 
 def test_notes_are_listed_in_order_with_forward_slashes(vault: Path) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import numpy as np
 
 FOLDER = Path(__file__).parent / "table"
+LINE_END = 0xFFFF  # between the word pieces of two lines; no word piece has this number
 LONGEST_WORD = 100  # characters; BERT calls a longer word unknown
 MEMO_WORDS = 100_000  # about 15 MB when full
 BLOCK = 4_096  # rows of the table that are held as floats at a time: 4 MB
@@ -95,6 +96,11 @@ class StaticTable:
         """How many word pieces there are."""
         return len(self._pieces.vocabulary)
 
+    @cached_property
+    def pieces(self) -> list[str]:
+        """The word pieces by number; one that begins with ## goes on with a word."""
+        return list(self._pieces.vocabulary)
+
     def documents(self, texts: Sequence[str]) -> np.ndarray:
         return self.read(texts)[1]
 
@@ -109,14 +115,17 @@ class StaticTable:
         pieces = []
         rows = np.zeros((len(texts), self.dimensions), dtype=np.float32)
         for row, text in zip(rows, texts, strict=True):
-            ids = list(self._pieces.of(text))
-            self._add(np.array(ids, dtype=np.intp), row)
-            pieces.append(_packed(ids))
+            lines = self._lines(text)
+            self._add(np.array(list(chain.from_iterable(lines)), dtype=np.intp), row)
+            pieces.append(_packed(lines))
         return pieces, _unit(rows)
 
     def distinct_tokens(self, texts: Sequence[str]) -> list[bytes]:
-        """The distinct word pieces of each text, as sorted unsigned 16-bit numbers."""
-        return [_packed(self._pieces.of(text)) for text in texts]
+        """The distinct word pieces of each line of each text: unsigned 16-bit numbers, LINE_END between lines."""
+        return [_packed(self._lines(text)) for text in texts]
+
+    def _lines(self, text: str) -> list[list[int]]:
+        return [ids for line in text.split("\n") if (ids := list(self._pieces.of(line)))]
 
     def vectors(self, ids: Sequence[int] | np.ndarray) -> np.ndarray:
         """A unit row for each word piece."""
@@ -152,8 +161,13 @@ class StaticTable:
         return scales
 
 
-def _packed(ids: Iterable[int]) -> bytes:
-    return array("H", sorted(set(ids))).tobytes()
+def _packed(lines: Sequence[Sequence[int]]) -> bytes:
+    packed = array("H")
+    for number, ids in enumerate(lines):
+        if number:
+            packed.append(LINE_END)
+        packed.extend(sorted(set(ids)))
+    return packed.tobytes()
 
 
 def _unit(rows: np.ndarray) -> np.ndarray:

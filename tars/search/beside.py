@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
-from tars.search.query import Query, SearchResult
+from tars.search.query import Query, SearchResult, scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,6 @@ class Beside:
 
         def raised(result: SearchResult) -> SearchResult:
             near = (scores.get((result.file_path, result.position + step), 0.0) for step in (-1, 1))
-            return replace(result, score=(result.score + self.share * max(near)) / (1 + self.share))
+            return scored(result, (result.score + self.share * max(near)) / (1 + self.share))
 
         return sorted(map(raised, results), key=lambda result: (-result.score, result.chunk_rowid))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from tars.search.late import max_similarity
-from tars.search.query import Query, SearchResult
+from tars.search.query import Query, SearchResult, trusted
 from tars.search.words import Words
 
 
@@ -30,12 +30,13 @@ class Confidence:
     def __call__(self, results: list[SearchResult], query: Query) -> list[SearchResult]:
         late, words = self._figures(results, query)
         count = query.index.store.passage_count()
+        words_asked = len(query.terms)
         scale, trust = math.log(2 + count), count / (count + self.few_passages)
 
         def rated(result: SearchResult) -> SearchResult:
             share = late.get(result.chunk_rowid, 0.0)
-            matched = trust * words.get(result.chunk_rowid, 0.0) / scale + (1 - trust) * share * len(query.terms)
-            return replace(result, confidence=self.chance(share, matched))
+            matched = trust * words.get(result.chunk_rowid, 0.0) / scale + (1 - trust) * share * words_asked
+            return trusted(result, self.chance(share, matched))
 
         return [rated(result) for result in results]
 
@@ -43,11 +44,12 @@ class Confidence:
         return 1 / (1 + math.exp(-(self.bias + self.late * late + self.words * math.log1p(matched))))
 
     def _figures(self, results: list[SearchResult], query: Query) -> tuple[dict[int, float], dict[int, float]]:
-        """Both figures of every result; in a mode that did not need one of them it is made now."""
+        """Both figures of every result; what no list gave, for want of need or of a match, is made now."""
         late, words = (
             {r.chunk_rowid: r.ranks[name][1] for r in results if name in r.ranks} for name in ("late", "words")
         )
-        if results and query.mode != "hybrid":
+        if results and (query.mode != "hybrid" or not late):
             late = late or max_similarity(query, [r.chunk_rowid for r in results])
             words = words or dict(Words()(query, []).hits)
-        return late, words
+        joined = [r.chunk_rowid for r in results if "links" in r.ranks and r.chunk_rowid not in late]
+        return late | max_similarity(query, joined) if joined else late, words

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
+from tars.errors import UsageError
 from tars.search.query import Query, RankedList
 
 
@@ -17,15 +18,21 @@ class Fused:
 
 
 def reciprocal_rank_fusion(
-    *ranked_lists: Sequence[int], k: float = 60, weights: Sequence[float] | None = None
+    *ranked_lists: Sequence[int], k: float = 60, weights: Sequence[float] | None = None, bonus: Sequence[float] = ()
 ) -> list[tuple[int, float]]:
-    """(rowid, score) best first; Σ weight / (k + rank), ranks from 1, over the most that could be had."""
+    """(rowid, score) best first; Σ weight / (k + rank), ranks from 1, over the most that could be had.
+
+    `bonus` is added for the first ranks of every list, whatever its weight.
+    """
     weights = weights or [1.0] * len(ranked_lists)
     scores: dict[int, float] = {}
     for ranked, weight in zip(ranked_lists, weights, strict=True):
         for rank, rowid in enumerate(dict.fromkeys(ranked), 1):
-            scores[rowid] = scores.get(rowid, 0.0) + weight / (k + rank)
-    most = sum(weights) / (k + 1)
+            extra = bonus[rank - 1] if rank <= len(bonus) else 0.0
+            scores[rowid] = scores.get(rowid, 0.0) + weight / (k + rank) + extra
+    most = sum(weights) / (k + 1) + len(ranked_lists) * max(bonus, default=0.0)
+    if most <= 0:
+        return []
     return sorted(((rowid, score / most) for rowid, score in scores.items()), key=lambda hit: (-hit[1], hit[0]))
 
 
@@ -43,18 +50,20 @@ class ReciprocalRank:
     vectors: float = 2.0
     late: float = 2.0
     enough_words: float = 6.0  # content words from which on a question speaks for itself
+    first_two: float = 1.0  # a factor to the weight of the first two lists
+    bonus: tuple[float, ...] = (0.0, 0.0, 0.0)  # for the first ranks of each list
+
+    def __post_init__(self) -> None:
+        if not self.k > 0:
+            raise UsageError(f"setting 'search.fusion.k' must be greater than 0, not {self.k}")
 
     def __call__(self, lists: Sequence[RankedList], query: Query) -> list[Fused]:
         lists = [ranked for ranked in lists if ranked.hits]
         if not lists:
             return []
-        base = self.weights([ranked.name for ranked in lists], len(query.terms))
-        weights = [
-            weight * ranked.weight * query.weights.get(ranked.name, 1.0)
-            for weight, ranked in zip(base, lists, strict=True)
-        ]
+        weights = self.applied(lists, query)
         fused = reciprocal_rank_fusion(
-            *([rowid for rowid, _ in ranked.hits] for ranked in lists), k=self.k, weights=weights
+            *([rowid for rowid, _ in ranked.hits] for ranked in lists), k=self.k, weights=weights, bonus=self.bonus
         )
         ranks: dict[int, dict[str, tuple[int, float]]] = {}
         for ranked in lists:
@@ -62,8 +71,16 @@ class ReciprocalRank:
                 ranks.setdefault(rowid, {})[ranked.name] = (rank, score)
         return [Fused(rowid, score, ranks[rowid]) for rowid, score in fused]
 
+    def applied(self, lists: Sequence[RankedList], query: Query) -> list[float]:
+        """The weight with which each list counts for this question."""
+        base = self.weights([ranked.name for ranked in lists], len(query.terms))
+        return [
+            weight * ranked.weight * query.weights.get(ranked.name, 1.0) * (self.first_two if at < 2 else 1.0)
+            for at, (weight, ranked) in enumerate(zip(base, lists, strict=True))
+        ]
+
     def weights(self, names: Sequence[str], words: int) -> list[float]:
         """The weight of each list for a question of this many content words."""
         meaning = 1 / (1 + (words / self.enough_words) ** 6)
         base = {"words": self.words, "vectors": self.vectors * meaning, "late": self.late * meaning}
-        return [base[name] for name in names]
+        return [base.get(name, 1.0) for name in names]

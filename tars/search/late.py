@@ -6,7 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from tars.embeddings.builtin import LINE_END
 from tars.search.query import Index, Query, RankedList, content_words
+
+LINE_BREAK = (LINE_END,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,38 +26,53 @@ class LateInteraction:
 
 
 def max_similarity(query: Query, rowids: Sequence[int]) -> dict[int, float]:
-    """Per passage, how well it answers to every token of the query: 1 is a passage that has them all."""
-    import numpy as np
-
+    """Per passage, how well it answers to every token of the query: 1 if one of its lines has them all."""
     passages = {rowid: blob for rowid, blob in query.index.store.tokens(rowids).items() if blob}
-    each = [np.frombuffer(blob, dtype=np.uint16) for blob in passages.values()]
-    return dict(zip(passages, answered(query.text, each, query.index), strict=True))
+    return dict(zip(passages, answered(query.text, list(passages.values()), query.index), strict=True))
 
 
 def relevance(question: str, texts: Sequence[str], index: Index) -> list[float]:
     """The same for any texts, such as the sentences of a passage."""
-    import numpy as np
-
-    each = [np.frombuffer(blob, dtype=np.uint16) for blob in index.table.distinct_tokens(texts)]
-    scores = iter(answered(question, [ids for ids in each if len(ids)], index))
-    return [next(scores) if len(ids) else 0.0 for ids in each]
+    return answered(question, index.table.distinct_tokens(texts), index)
 
 
-def answered(question: str, each: Sequence[Any], index: Index) -> list[float]:
-    """For each array of token ids, the share of the question's weight that it answers to."""
+def answered(question: str, tokens: Sequence[bytes], index: Index) -> list[float]:
+    """For each text, the share of the question's weight that it answers to.
+
+    Half of it by the text as a whole, half by its best line: a passage whose words stand together says more than
+    one that has them here and there.
+    """
     import numpy as np
 
     asked = np.frombuffer(index.table.distinct_tokens([" ".join(content_words(question))])[0], dtype=np.uint16)
-    if not len(each) or not len(asked):
-        return [0.0] * len(each)
+    filled = [at for at, blob in enumerate(tokens) if blob]
+    scores = [0.0] * len(tokens)
+    if not len(asked) or not filled:
+        return scores
     weights = inverse_frequency(index, asked)
-    distinct, where = np.unique(np.concatenate(each), return_inverse=True)
+    best, texts = best_in_lines([np.frombuffer(tokens[at], dtype=np.uint16) for at in filled], asked, index)
+    by_line = np.maximum.reduceat(weights @ best**2, texts)
+    by_text = weights @ np.maximum.reduceat(best, texts, axis=1) ** 2
+    for at, score in zip(filled, ((by_line + by_text) / 2 / weights.sum()).tolist(), strict=True):
+        scores[at] = score
+    return scores
+
+
+def best_in_lines(each: Sequence[Any], asked: Any, index: Index) -> tuple[Any, Any]:
+    """The best cosine of every asked token in every line of all texts, and the line at which each text begins."""
+    import numpy as np
+
+    ids = np.concatenate([part for text in each for part in (text, LINE_BREAK)])
+    breaks = np.flatnonzero(ids == LINE_END)
+    kept = np.delete(ids, breaks)
+    # Without the breaks, each line begins where the one before it ended.
+    starts = np.concatenate([[0], breaks[:-1] - np.arange(len(breaks) - 1)])
+    lines = [int(np.count_nonzero(text == LINE_END)) + 1 for text in each]
+    distinct, where = np.unique(kept, return_inverse=True)
     cosines = index.table.vectors(asked) @ index.table.vectors(distinct).T
-    starts = np.cumsum([0] + [len(ids) for ids in each[:-1]])
     # A row per query token: reducing along memory is ten times faster than across it.
     best = np.maximum.reduceat(cosines[:, where], starts, axis=1).clip(min=0)
-    scores: list[float] = (weights @ best**2 / weights.sum()).tolist()
-    return scores
+    return best, np.cumsum([0, *lines[:-1]])
 
 
 def inverse_frequency(index: Index, tokens: Any) -> Any:

@@ -3,19 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from tars.db import Passage, Store
 from tars.errors import EmbeddingError
 from tars.search.beside import Beside
+from tars.search.boosters import Boosters
+from tars.search.budget import Budget
+from tars.search.classify import Classify
+from tars.search.code import Code
+from tars.search.communities import Communities
 from tars.search.confidence import Confidence
+from tars.search.dedup import NearMeaning, NearText, SameText
+from tars.search.diversity import Diverse, PerNote
+from tars.search.expand import Expand, Expanded
 from tars.search.fusion import Fused, ReciprocalRank
+from tars.search.hyde import Hyde, Imagine
 from tars.search.late import LateInteraction
-from tars.search.query import EmptyReason, Query, RankedList, SearchResult
+from tars.search.limbic import Limbic
+from tars.search.links import Links
+from tars.search.parents import Sections, Windows
+from tars.search.query import EmptyReason, Query, RankedList, SearchResult, Step
 from tars.search.reasons import why_empty
+from tars.search.recency import Recency
+from tars.search.rerank import CrossEncoder, ModelRerank
+from tars.search.short_circuit import ShortCircuit
 from tars.search.times import InTime, Times
+from tars.search.variance import Variance
 from tars.search.vectors import Vectors
+from tars.search.whole_notes import WholeNotes
 from tars.search.words import Words
 
 Rewrite = Callable[[Query], Query]
@@ -25,7 +42,11 @@ Fuse = Callable[[Sequence[RankedList], Query], list[Fused]]
 Stage = Callable[[list[SearchResult], Query], list[SearchResult]]
 Watch = Callable[[object, object], None]  # called with each stage and what it gave
 
-MODES: dict[str, tuple[str, ...]] = {"hybrid": (), "fts": ("words",), "vec": ("vectors",)}  # the only lists; () is all
+MODES: dict[str, tuple[str, ...]] = {  # the only lists; () is all
+    "hybrid": (),
+    "fts": ("words", "expanded"),
+    "vec": ("vectors", "hyde"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +57,7 @@ class Outcome:
     mode: str
     empty_reason: EmptyReason | None = None
     notices: tuple[str, ...] = ()  # what was not as it should be, for the person
+    trace: tuple[Step, ...] = field(default=(), compare=False)  # what was done to the question, if that was asked for
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +93,7 @@ class Pipeline:
             watch(weigh, lists)
         fused = self.fuse(lists, query)
         watch(self.fuse, fused)
-        results = found = hydrate(fused[: query.depth], query.index.store)
+        results = found = hydrate(fused[: query.candidates], query.index.store)
         for stage in self.refine:
             results = stage(results, query)
             watch(stage, results)
@@ -91,6 +113,8 @@ class Pipeline:
                 notices.append(f"searching by words only: {error}")
                 continue
             watch(retrieve, lists[-1])
+            if lists[-1].enough:
+                break
         return lists, tuple(notices)
 
 
@@ -140,12 +164,21 @@ def name_of(stage: Any) -> str:
 
 
 ALL = Pipeline(
-    rewrite=(Times(),),
-    retrieve=(Words(), Vectors(), LateInteraction()),
-    weigh=(InTime(),),
+    rewrite=(Times(), Classify(), Code(), Imagine(), Expand(), Boosters()),
+    retrieve=(Words(), ShortCircuit(), Vectors(), Hyde(), Expanded(), LateInteraction(), WholeNotes()),
+    weigh=(InTime(), Variance()),
     fuse=ReciprocalRank(),
-    refine=(Beside(), Confidence(), cut),
+    refine=(
+        *(Beside(), Links(), Communities(), Limbic(), Recency()),
+        *(SameText(), NearText(), NearMeaning(), Diverse(), PerNote()),
+        *(Confidence(), ModelRerank(), CrossEncoder(), cut),
+        *(Sections(), Windows(), Budget()),
+    ),
 )
 # Stages that did not pay on the sets they were measured on; `[search] on = [...]` switches them on.
-OFF: frozenset[str] = frozenset()
+OFF: frozenset[str] = frozenset(
+    {"classify", "communities", "cross_encoder", "diverse", "expand", "expanded", "imagine", "limbic",
+     "model_rerank", "near_meaning", "near_text", "per_note", "recency", "same_text", "sections",
+     "short_circuit", "variance", "whole_notes", "windows"}
+)  # fmt: skip
 DEFAULT = ALL.without(*OFF)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from tars.db import Filters
+from tars.errors import EmbeddingError
 from tars.search.query import EmptyReason, Query, RankedList, SearchResult
+from tars.search.vectors import nearest
 from tars.search.words import any_of, quoted
 
 SHOWN_TERMS = 10
@@ -68,9 +71,9 @@ def matches_without_filters(query: Query) -> list[int]:
         return store.newest(Filters(), 1_000)
     rowids: list[int] = []
     if query.mode != "vec" and query.terms:
-        rowids += [r for r, _ in store.match_words(any_of(query.terms), weights=(1.0,), limit=free.depth)]
+        sought = any_of((*query.terms, *query.further))
+        rowids += [r for r, _ in store.match_words(sought, weights=(1.0,), limit=free.depth)]
     if query.mode != "fts":
-        vector = query.index.embedder.query(query.text)
-        if vector.any():
-            rowids += [r for r, _ in store.nearest(vector.tobytes(), limit=free.depth)]
+        with suppress(EmbeddingError):  # the search has said so; the words alone tell enough about the filters
+            rowids += [r for r, _ in nearest(query.index.embedder.query(query.text), free)]
     return list(dict.fromkeys(rowids))

@@ -41,9 +41,13 @@ class InTime:
         return [self._raised(ranked, nearness) for ranked in lists]
 
     def _raised(self, ranked: RankedList, nearness: dict[int, float]) -> RankedList:
+        """In the order of the raised scores; the scores stay what they are, since confidence is reckoned from them."""
         boost = (self.words if ranked.name == "words" else self.others) - 1
-        hits = [(rowid, score * (1 + boost * nearness.get(rowid, 0.0))) for rowid, score in ranked.hits]
-        return replace(ranked, hits=sorted(hits, key=lambda hit: (-hit[1], hit[0])))
+
+        def raised(hit: tuple[int, float]) -> float:
+            return hit[1] * (1 + boost * nearness.get(hit[0], 0.0))
+
+        return replace(ranked, hits=sorted(ranked.hits, key=lambda hit: (-raised(hit), hit[0])))
 
     def nearness(self, day: str | None, windows: Sequence[Window]) -> float:
         """1 inside a window, falling to nothing over the days beside it."""

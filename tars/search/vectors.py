@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from tars.db import Filters, Store
+from tars.errors import EmbeddingError
 from tars.search.query import Query, RankedList
 
 
@@ -18,20 +19,29 @@ class Vectors:
 
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
         vector = query.index.embedder.query(query.text)
-        if not vector.any():
-            return RankedList("vectors", [])
-        if query.index.matrix is not None:
-            hits = query.index.matrix.nearest(vector, limit=query.depth, filters=query.filters)
-        else:
-            hits = query.index.store.nearest(vector.tobytes(), limit=query.depth, filters=query.filters)
-        return RankedList("vectors", hits)
+        return RankedList("vectors", nearest(vector, query))
+
+
+def nearest(vector: Any, query: Query) -> list[tuple[int, float]]:
+    """The passages nearest to a vector, as deep as the query looks; a vector of zeros has none."""
+    if not vector.any():
+        return []
+    identity = query.index.store.identity
+    if identity and identity.dimensions != len(vector):
+        raise EmbeddingError(
+            f"{identity.embedding} gives {len(vector)} dimensions now, and the index has {identity.dimensions};"
+            " run: tars index --full"
+        )
+    if query.index.matrix is not None:
+        return query.index.matrix.nearest(vector, limit=query.depth, filters=query.filters)
+    return query.index.store.nearest(vector.tobytes(), limit=query.depth, filters=query.filters)
 
 
 class Matrix:
     """All vectors of an index in memory, patched with the rows that changed when its generation does."""
 
-    def __init__(self, store: Store, dimensions: int) -> None:
-        self.store, self.dimensions = store, dimensions
+    def __init__(self, store: Store) -> None:
+        self.store, self.dimensions = store, 0
         self.generation = -1
         self.rowids: Any = None
         self.rows: Any = None
@@ -58,7 +68,9 @@ class Matrix:
         generation = self.store.generation
         if generation == self.generation:
             return
-        if self.rowids is None:
+        dimensions = self.store.identity.dimensions if self.store.identity else 0
+        if self.rowids is None or dimensions != self.dimensions:
+            self.dimensions = dimensions
             self._load()
         else:
             self._patch()

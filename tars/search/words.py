@@ -11,13 +11,13 @@ from tars.search.query import Query, RankedList
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """FTS5 over content, title, headings, tags, keywords, description, aliases and author, in that order."""
+    """FTS5 over content, title, headings, tags, keywords, description, aliases, author and the parts of names."""
 
     name: ClassVar[str] = "words"
-    weights: tuple[float, ...] = (1.0, 3.0, 2.5, 2.0, 2.5, 2.0, 1.5, 1.0)
+    weights: tuple[float, ...] = (1.0, 3.0, 2.5, 2.0, 2.5, 2.0, 1.5, 1.0, 1.0)
 
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
-        expression = any_of(query.terms)
+        expression = any_of((*query.terms, *query.further))
         if not expression:
             return RankedList("words", [])
         hits = query.index.store.match_words(expression, weights=self.weights, limit=query.depth, filters=query.filters)

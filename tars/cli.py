@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import stat
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +17,7 @@ from tars import __version__
 from tars.errors import TarsError, UsageError
 from tars.output import (
     complain,
+    page_for,
     print_json,
     printable,
     progress_bar,
@@ -22,7 +25,6 @@ from tars.output import (
     show_passages,
     summary,
     tell_problems,
-    use_colour,
 )
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ usage: tars                         talk
        tars forget TEXT             remove the line that says it
        tars sessions                earlier conversations; --continue, --resume ID go on with one
        tars doctor | stats | config health with remedies | figures | settings and their origin
+       tars bench DIR               how well and how fast search finds what is known to be there
 
 `tars COMMAND --help` tells more. A first word that is no command starts a message; `tars -- index` is a message.
 
@@ -67,6 +70,7 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run tars; the exit status."""
+    open_missing_streams()
     try:
         status = run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -80,6 +84,19 @@ def main(argv: Sequence[str] | None = None) -> int:
         # Whoever was reading has seen enough; keep the interpreter from complaining at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return DONE
+    except OSError as error:
+        if error.errno != errno.ENOSPC:
+            raise
+        complain("cannot write the answer: no space left on the device")
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return FAILED
+
+
+def open_missing_streams() -> None:
+    """Cron and scripts may start a program with its streams closed; to Python they are None then."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115 - for as long as the process lives
 
 
 def run(argv: list[str]) -> int:
@@ -97,7 +114,18 @@ def run(argv: list[str]) -> int:
     for flag, (metavar, text) in GLOBAL_FLAGS.items():
         parser.add_argument(flag, metavar=metavar, help=text)
     flags(parser)
-    return command(parser.parse_intermixed_args(rest))
+    return command(parsed(parser, rest))
+
+
+def parsed(parser: argparse.ArgumentParser, argv: list[str]) -> argparse.Namespace:
+    """Flags and words in any order. What comes after `--` is words, which argparse forgets when they are mixed."""
+    at = argv.index("--") if "--" in argv else len(argv)
+    words = argv[at + 1 :]
+    stand_ins = {f"\0{number}": word for number, word in enumerate(words)}
+    args = parser.parse_intermixed_args([*argv[:at], *stand_ins])
+    if stand_ins:
+        args.words = [stand_ins.get(word, word) for word in args.words]
+    return args
 
 
 GLOBAL_FLAGS = {
@@ -156,8 +184,6 @@ def start_conversation(app: App, args: argparse.Namespace) -> Conversation:
     from tars import sessions
     from tars.conversation import Conversation
 
-    if not args.no_memory:
-        refresh(app)
     folder = app.config.places.state / "sessions"
     session = None
     if args.resume:
@@ -166,9 +192,21 @@ def start_conversation(app: App, args: argparse.Namespace) -> Conversation:
         session = sessions.newest_session(folder)
     chosen = args.model or (session.model if session and app.config.model == "auto" else "")
     provider = app.provider(chosen)
+    if not args.no_memory:
+        refresh_or_warn(app)
     if provider.name == "recall" and not chosen and app.config.model == "auto":
         complain(NO_MODEL)
     return Conversation(app, provider, save=not args.no_save, use_memory=not args.no_memory, session=session)
+
+
+def refresh_or_warn(app: App) -> None:
+    """An index that cannot be read is no reason not to talk; a folder that is not there is."""
+    try:
+        refresh(app)
+    except TarsError as error:
+        if not app.config.memory_dir.is_dir():
+            raise
+        complain(str(error))
 
 
 def answer_once(conversation: Conversation, text: str) -> int:
@@ -176,30 +214,34 @@ def answer_once(conversation: Conversation, text: str) -> int:
     from tars.chat import Notice, Text
     from tars.core import ToolStarted
     from tars.display import describe
-    from tars.markdown import Markdown, neutral
+    from tars.markdown import neutral
 
-    on_terminal = sys.stdout.isatty()
-    columns = os.get_terminal_size().columns if on_terminal else 0
-    page = Markdown(width=lambda: columns, styled=use_colour())
-    for event in conversation.ask(text):
-        if isinstance(event, Text):
-            print(page.feed(event.text) if on_terminal else event.text, end="", flush=True)
-        elif isinstance(event, Notice):
-            complain(neutral(event.text))
-        elif isinstance(event, ToolStarted) and sys.stderr.isatty() and conversation.model != "recall":
-            complain(neutral(describe(event.call)))
-    print(page.end() if on_terminal else "\n", end="")
+    page = page_for(sys.stdout)
+    with closing(conversation.ask(text)) as answering:
+        for event in answering:
+            if isinstance(event, Text):
+                print(page.feed(event.text), end="", flush=True)
+            elif isinstance(event, Notice):
+                complain(neutral(event.text))
+            elif isinstance(event, ToolStarted):
+                # What comes after a tool's answer is not the same sentence.
+                print(page.end(), end="", flush=True)
+                if sys.stderr.isatty() and conversation.model != "recall":
+                    complain(neutral(describe(event.call)))
+    print(page.end(), end="", flush=True)
     for citation in conversation.untrue_citations():
-        complain(f"{citation} was cited but never read")
+        complain(f"{neutral(citation)} was cited but never read")
     return status_of(conversation)
 
 
 def answer_json(conversation: Conversation, text: str) -> int:
     from tars.chat import Notice
+    from tars.markdown import neutral
 
-    for event in conversation.ask(text):
-        if isinstance(event, Notice):
-            complain(event.text)
+    with closing(conversation.ask(text)) as answering:
+        for event in answering:
+            if isinstance(event, Notice):
+                complain(neutral(event.text))
     print_json(
         {
             "answer": conversation.last_answer(),
@@ -289,8 +331,11 @@ def forget_flags(parser: argparse.ArgumentParser) -> None:
 
 def forget(args: argparse.Namespace) -> int:
     """Remove the one line that says this. Nothing is removed if no line, or more than one, says just that."""
+    from tars import sessions
+
     with open_app(args) as app:
         written = app.forget(" ".join(args.words), args.note)
+        sessions.forget((app.config.places.state / "sessions").glob("*.jsonl"), [written.text])
         print(f"forgotten: {printable(written.before or written.text)} ({written.path}:{written.line})")
     return DONE
 
@@ -326,15 +371,18 @@ def search_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="*", metavar="QUERY", help="words, or - for one query per line of stdin")
     parser.add_argument("-n", type=int, default=0, metavar="N", help="at most N results (1 to 100; default 10)")
     parser.add_argument("--mode", default="", choices=("hybrid", "fts", "vec"), help="both (default), words, vectors")
-    parser.add_argument("--min-score", type=float, default=0.0, metavar="X", help="leave out lower scores")
-    parser.add_argument("--min-confidence", type=float, default=0.0, metavar="X", help="leave out less likely ones")
+    parser.add_argument("--min-score", type=float, metavar="X", help="leave out lower scores")
+    parser.add_argument("--min-confidence", type=float, metavar="X", help="leave out less likely ones")
     parser.add_argument("--after", type=iso_day, metavar="DATE", help="dated on or after, e.g. 2026-03 or 2026-03-01")
     parser.add_argument("--before", type=iso_day_end, metavar="DATE", help="dated on or before")
     kinds = ("semantic", "procedural", "episodic", "daily", "note")
     parser.add_argument("--type", choices=kinds, help="kind of memory")
     parser.add_argument("--path", metavar="GLOB", help="notes whose path matches, e.g. 'sessions/*'")
     parser.add_argument("--tag", metavar="TAG", help="notes with this tag")
+    parser.add_argument("--about", default="", choices=("decisions", "changes", "how"), help="add the words for these")
+    parser.add_argument("--hypothesis", default="", metavar="TEXT", help="what an answer might say, to search with too")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--budget", type=int, default=0, metavar="CHARS", help="no more text than this, best first")
     parser.add_argument("--explain", action="store_true", help="show how each result came to its place")
 
 
@@ -384,6 +432,10 @@ def ask(app: App, args: argparse.Namespace, text: str) -> tuple[Outcome, float]:
         min_score=args.min_score,
         min_confidence=args.min_confidence,
         filters=Filters(args.after, args.before, args.type, args.path, args.tag),
+        budget=args.budget,
+        explain=args.explain,
+        hypothesis=args.hypothesis,
+        about=args.about,
     )
     return outcome, (time.perf_counter() - start) * 1000
 
@@ -460,6 +512,70 @@ def config(args: argparse.Namespace) -> int:
     return DONE
 
 
+# ---- measuring
+
+
+def bench_flags(parser: argparse.ArgumentParser) -> None:
+    folder = "a folder with memory/ and questions.jsonl in it, or in folders below"
+    parser.add_argument("folders", nargs="*", metavar="DIR", help=folder)
+    parser.add_argument("--self", dest="own", action="store_true", help="ask your own memory what its links say")
+    parser.add_argument("--ablate", action="store_true", help="what each stage is worth, with and without it")
+    parser.add_argument("--stages", nargs="+", default=(), metavar="NAME", help="only these; a+b switches both at once")
+    parser.add_argument("--calibration", action="store_true", help="whether confidence says the truth")
+    parser.add_argument("--plot", action="store_true", help="draw recall against characters")
+    parser.add_argument("--categories", action="store_true", help="a row per kind of question")
+    modes = ("hybrid", "fts", "vec")
+    parser.add_argument("--mode", action="append", default=[], choices=modes, help="several times to compare them")
+    parser.add_argument("-n", type=int, default=20, metavar="N", help="results per question (1 to 100; default 20)")
+    parser.add_argument("--budget", type=int, default=0, metavar="CHARS", help="ask for no more text than this")
+    parser.add_argument("--clock", action="store_true", help="ask each question on its day (as_of), not today")
+    parser.add_argument("--sample", type=int, default=0, metavar="N", help="at most N questions of each set")
+    parser.add_argument("--seed", type=int, default=0, metavar="N", help="for another sample")
+    parser.add_argument("--state", metavar="DIR", help="keep the indexes here (else they are thrown away)")
+    parser.add_argument("--markdown", action="store_true", help="print tables in markdown")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+
+
+def bench(args: argparse.Namespace) -> int:
+    """Measure search: recall within 2k, 4k and 8k characters, recall at 5 and 10, MRR, latency, AUC of confidence."""
+    import tempfile
+    from pathlib import Path
+
+    from tars.bench.report import Bench, Request
+
+    request = Request(
+        folders=tuple(map(Path, args.folders)),
+        own=args.own,
+        sample=args.sample,
+        seed=args.seed,
+        limit=args.n,
+        modes=tuple(dict.fromkeys(args.mode)),
+        clock=args.clock,
+        budget=args.budget,
+        categories=args.categories,
+        ablate=args.ablate,
+        stages=tuple(args.stages),
+        calibration=args.calibration,
+        plot=args.plot,
+        markdown=args.markdown,
+    )
+    with (
+        open_app(args) as app,
+        tempfile.TemporaryDirectory(prefix="tars-bench-") as temporary,
+        progress_bar(sys.stderr.isatty(), "questions") as progress,
+    ):
+        home = Path(args.state).absolute() if args.state else None if args.own else Path(temporary)
+        found = Bench(app.config, home, progress, tell_problems)(request)
+    if not found.questions:
+        complain("there is nothing to ask" + ("; no link stands in a sentence that says enough" if args.own else ""))
+        return NOTHING_FOUND
+    if args.json:
+        print_json(found.figures)
+    else:
+        print(found.text)
+    return SOME_SKIPPED if found.skipped else DONE
+
+
 Flags = Callable[[argparse.ArgumentParser], None]
 COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Flags]] = {
     "message": (answer, message_flags),
@@ -471,6 +587,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Flags]] = {
     "doctor": (doctor, plain_flags),
     "stats": (stats, plain_flags),
     "config": (config, plain_flags),
+    "bench": (bench, bench_flags),
 }
 
 

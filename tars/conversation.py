@@ -3,27 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import replace
+from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from tars import citations, sessions
+from tars import citations, session_note, sessions
 from tars.app import App
-from tars.chat import Message, Notice, Provider, Text, Usage
+from tars.chat import Message, Notice, Provider, Usage
 from tars.citations import Citation
-from tars.core import Agent, AgentEvent, Answering, ShownPassage, fit_passages, system_prompt
-from tars.errors import TarsError
-from tars.notes import public_text
+from tars.context import Context, gather
+from tars.core import Agent, AgentEvent, Answering, system_prompt
+from tars.errors import ChatError, TarsError
 from tars.search.explain import explain
 from tars.search.query import SearchResult
-from tars.sessions import NoTranscript, Session, Transcript
+from tars.sessions import NoTranscript, Place, Session, Transcript
 from tars.tools import NoTools, Toolbox
 
-STANDING_NOTES = ("Memory.md", "Procedural.md")
-CONTEXT_PASSAGES = 12
-CONTEXT_SHARE = 0.1  # of the model's context, for what is found for the first message
-MOST_CONTEXT_TOKENS = 6_000
-MOST_STANDING_CHARS = 20_000
 EXCERPT_CHARS = 400
+
+
+@dataclass(slots=True)
+class Talk:
+    """One conversation, from its first message to its note."""
+
+    session: Session
+    transcript: Transcript
+    tools: Toolbox | NoTools
+    agent: Agent
+    found: list[SearchResult] = field(default_factory=list)  # for its first message
+    told: set[Place] = field(default_factory=set)  # which of the places shown are in the transcript
+
+    @property
+    def shown(self) -> dict[str, list[tuple[int, int]]]:
+        """Which lines of which notes the model was shown."""
+        places: dict[str, list[tuple[int, int]]] = {}
+        for path, start, end in self.tools.shown:
+            places.setdefault(path, []).append((start, end))
+        return places
+
+    def record(self, message: Message) -> None:
+        """Keep a turn; before one that shows something, what it shows, so that a crash cannot part the two."""
+        if self.tools.showed_private and not self.session.private:
+            self.session.private = True
+            self.transcript.private()
+        self.transcript.showed([place for place in self.tools.shown if place not in self.told])
+        self.told.update(self.tools.shown)
+        self.transcript.record(message)
+
+    def rewrite(self, messages: Sequence[Message]) -> None:
+        """Go on from a summary."""
+        self.session.messages = self.agent.messages
+        self.session.begin_with(messages)
+        self.agent.messages = self.session.messages
+        self.transcript.compacted(messages)
+
+    def take_back(self, count: int) -> None:
+        """Go on from the first messages."""
+        self.session.messages = self.agent.messages
+        self.session.keep(count)
+        self.transcript.kept(count)
 
 
 class Conversation:
@@ -39,18 +77,12 @@ class Conversation:
         session: Session | None = None,
     ) -> None:
         self.app, self.provider, self.save, self.use_memory = app, provider, save, use_memory
+        self.talk: Talk | None = None  # none before the first message
+        self._left: list[Talk] = []  # ended before this one, without a note yet
+        self._forgotten: list[str] = []
         self._earlier_usage = Usage()
-        self._begin(session)
-
-    def _begin(self, session: Session | None = None) -> None:
-        """A conversation that is new or goes on; the prompt of a new one is built from its first message."""
-        self.session = session
-        self.found: list[SearchResult] = []
-        self.agent: Agent | None = None
         if session:
-            self._refuse_private(self.provider, session)
-            self.transcript = self._transcript(session)
-            self._make_agent(session)
+            self._go_on(session)
 
     # ---- what the doors show
 
@@ -63,8 +95,12 @@ class Conversation:
         return self.app.config.memory_dir
 
     @property
+    def session(self) -> Session | None:
+        return self.talk.session if self.talk else None
+
+    @property
     def usage(self) -> Usage:
-        return self._earlier_usage + (self.agent.usage if self.agent else Usage())
+        return self._earlier_usage + (self.talk.agent.usage if self.talk else Usage())
 
     @property
     def memories(self) -> int:
@@ -74,36 +110,38 @@ class Conversation:
     def _folder(self) -> Path:
         return self.app.config.places.state / "sessions"
 
+    @property
+    def _messages(self) -> Sequence[Message]:
+        return self.talk.agent.messages if self.talk else ()
+
     def results(self) -> list[SearchResult]:
         """Every passage that was found for this conversation, once."""
-        searched = self.tools.results if self.agent else []
-        return list({result.chunk_rowid: result for result in [*self.found, *searched]}.values())
+        found = [*self.talk.found, *self.talk.tools.results] if self.talk else []
+        return list({result.chunk_rowid: result for result in found}.values())
 
     # ---- asking
 
     def ask(self, text: str) -> Answering:
-        if self.agent is None:
-            yield from self._start(text)
-        agent = self.agent
-        assert agent is not None
-        yield from self._compact(agent)
-        known = list(self.tools.shown)
+        talk = self.talk or (yield from self._start(text))
+        known = len(talk.tools.forgotten)
         try:
-            yield from agent.ask(text)
+            with closing(talk.agent.ask(text)) as answering:
+                yield from answering
         finally:
-            self.transcript.showed([place for place in self.tools.shown if place not in known])
-            if self.tools.showed_private and self.session and not self.session.private:
-                self.session.private = True
-                self.transcript.private()
+            self._forgotten += talk.tools.forgotten[known:]
+            self._clean_transcripts()
+
+    def _clean_transcripts(self) -> None:
+        """What was forgotten is in earlier conversations too, and whoever is told to forget likes to repeat it."""
+        if self.save and self._forgotten:
+            sessions.forget(self._folder.glob("*.jsonl"), self._forgotten)
 
     def retry(self) -> Answering:
         """Ask the last message again; what was answered is dropped."""
         question = self.last_question()
-        if not self.agent or not question:
+        if not self.talk or not question:
             raise TarsError("there is nothing to ask again yet")
-        last = max(at for at, message in enumerate(self.agent.messages) if message.role == "user")
-        del self.agent.messages[last:]
-        self.transcript.compacted(self.agent.messages)
+        self.talk.take_back(max(at for at, message in enumerate(self._messages) if message.role == "user"))
         yield from self.ask(question)
 
     def last_question(self) -> str:
@@ -112,91 +150,84 @@ class Conversation:
     def last_answer(self) -> str:
         return next((m.text for m in reversed(self._messages) if m.role == "assistant" and m.text), "")
 
-    @property
-    def _messages(self) -> Sequence[Message]:
-        return self.agent.messages if self.agent else ()
+    # ---- beginning and going on
 
-    def _start(self, text: str) -> Answering:
+    def _start(self, text: str) -> Generator[AgentEvent, None, Talk]:
         """Search once, with the first message, and build the prompt that stays the same from then on."""
-        passages: list[ShownPassage] = []
+        provider, now = self.provider, self.app.now()
+        context = Context()
+        tools = self.use_memory and provider.uses_tools
         if self.use_memory:
-            try:
-                passages = self._relevant(text)
-            except TarsError as error:
-                yield Notice(f"memory could not be searched: {error}")
-        standing = [(path, self._standing(path)) for path in STANDING_NOTES] if self.use_memory else []
-        now = self.app.now()
+            context = gather(
+                self.app, text, context_tokens=provider.context_tokens, leaves_machine=provider.leaves_machine
+            )
+        yield from map(Notice, context.notices)
         system = system_prompt(
-            today=now.date(), standing=standing, passages=passages, tools=self.use_memory and self.provider.uses_tools
+            today=now.date(),
+            standing=context.standing,
+            passages=context.passages,
+            tools=tools,
+            memory=self.use_memory,
         )
-        shown = [(path, 1, text.count("\n") + 1) for path, text in standing if text]
-        shown += [(p.path, p.start_line, p.end_line) for p in passages]
-        session = Session("", self.model, system, now.isoformat(timespec="seconds"), shown=shown)
-        session.private = self._holds_private()
+        session = Session("", self.model, system, now.isoformat(timespec="seconds"))
+        session.shown, session.private = context.places, context.private
         session.id = sessions.new_id(now, self._folder) if self.save else ""
-        self.session, self.transcript = session, self._transcript(session)
-        self.transcript.start(session)
-        self._make_agent(session)
+        talk = self._talk(session)
+        talk.found = list(context.found)
+        talk.transcript.start(session)
+        self.talk = talk
+        return talk
 
-    def _transcript(self, session: Session) -> Transcript:
-        return Transcript(self._folder / f"{session.id}.jsonl") if self.save else NoTranscript()
+    def _go_on(self, session: Session) -> None:
+        """Take up a conversation that was kept."""
+        self._refuse_private(self.provider, session)
+        self.talk = self._talk(session)
+        if session.model != self.model:
+            session.model = self.model
+            self.talk.transcript.model(self.model)
 
-    def _make_agent(self, session: Session) -> None:
-        self.tools: Toolbox | NoTools = NoTools()
-        if self.use_memory:
-            self.tools = Toolbox(self.app, leaves_machine=self.provider.leaves_machine)
-            self.tools.shown += session.shown
-        self.agent = Agent(
-            self.provider,
-            self.tools,
-            session.system,
-            session.messages,
-            record=self.transcript.record,
-            partial=self.transcript.partial,
-        )
-
-    def _relevant(self, text: str) -> list[ShownPassage]:
-        """What the prompt shows: the best passage of each note, then the others, then what stands beside them."""
-        outcome = self.app.search(text, limit=CONTEXT_PASSAGES, min_confidence=self.app.config.agent.min_confidence)
-        hidden = self.provider.leaves_machine
-        self.found = [r for r in outcome.results if not (hidden and r.private) and r.file_path not in STANDING_NOTES]
-        first = {r.file_path: r for r in reversed(self.found)}
-        best = [r for r in self.found if first[r.file_path] is r]
-        others = [r for r in self.found if first[r.file_path] is not r]
-        beside = [p for p in self.app.neighbours(best) if not (hidden and p.private)]
-        budget = min(MOST_CONTEXT_TOKENS, int(CONTEXT_SHARE * self.provider.context_tokens))
-        return fit_passages([shown_of(r) for r in [*best, *others, *beside]], budget_tokens=budget)
-
-    def _standing(self, path: str) -> str:
-        text = self.app.note_text(path)
-        if self.provider.leaves_machine:
-            text = public_text(text)
-        return text[:MOST_STANDING_CHARS]
-
-    def _holds_private(self) -> bool:
-        """Whether something private is in the prompt, so that it must stay on this machine."""
-        if self.provider.leaves_machine or not self.use_memory:
-            return False
-        standing = [self.app.note_text(path) for path in STANDING_NOTES]
-        return any(r.private for r in self.found) or any(public_text(text) != text for text in standing)
+    def _talk(self, session: Session) -> Talk:
+        transcript = Transcript(self._folder / f"{session.id}.jsonl") if self.save else NoTranscript()
+        tools = Toolbox(self.app, leaves_machine=self.provider.leaves_machine) if self.use_memory else NoTools()
+        tools.shown += session.shown
+        agent = Agent(self.provider, tools, session.system, session.messages, make_room=self._make_room)
+        talk = Talk(session, transcript, tools, agent, told=set(tools.shown))
+        agent.record, agent.partial = talk.record, transcript.partial
+        return talk
 
     def _refuse_private(self, provider: Provider, session: Session) -> None:
         if provider.leaves_machine and session.private:
             raise TarsError("this conversation has read private passages, which must not leave the machine;"
                             f" start a new one to use {provider.name}")  # fmt: skip
 
-    def _compact(self, agent: Agent) -> Answering:
-        """Make room before the model's context is full."""
-        if not sessions.needs_compaction(agent.provider, agent.system, agent.messages):
-            return
-        yield Notice("the conversation is long; summarising its beginning")
-        agent.messages = sessions.compact(agent.messages, self._summary)
-        self.transcript.compacted(agent.messages)
+    # ---- a summary in place of the beginning
 
-    def _summary(self, messages: Sequence[Message]) -> str:
-        if self.provider.name == "recall":
-            return sessions.what_the_person_said(messages)
-        return sessions.summarise_with(self.provider, self.agent.system if self.agent else "", messages)
+    def _make_room(self, must: bool) -> Generator[AgentEvent, None, bool]:
+        """Before the model's context is full, or when it turned out to be: whether there is more room now."""
+        assert self.talk is not None
+        agent = self.talk.agent
+        if not must and not sessions.nearly_full(agent.provider, agent.system, agent.messages):
+            return False
+        kept_turns = 1 if must else sessions.KEPT_TURNS
+        cut = sessions.compaction_cut(
+            agent.messages, context_tokens=agent.provider.context_tokens, kept_turns=kept_turns
+        )
+        if not cut:
+            return False
+        yield Notice("the conversation is long; summarising its beginning")
+        summary = yield from self._summary(agent, agent.messages[:cut])
+        self.talk.rewrite(sessions.compacted(summary, agent.messages[cut:]))
+        return True
+
+    def _summary(self, agent: Agent, messages: Sequence[Message]) -> Generator[AgentEvent, None, str]:
+        """By the model, or by leaving out all that it said itself."""
+        text = ""
+        if agent.provider.name != "recall":
+            try:
+                text = yield from sessions.asked_aside(agent.provider, agent.system, messages, sessions.SUMMARISE)
+            except ChatError as error:
+                yield Notice(f"no summary ({error}); keeping what you said")
+        return text or sessions.what_the_person_said(messages)
 
     # ---- what the person asks of the conversation itself
 
@@ -204,11 +235,7 @@ class Conversation:
         return citations.resolve(citation, self.shown())
 
     def shown(self) -> dict[str, list[tuple[int, int]]]:
-        """Which lines of which notes the model was shown."""
-        places: dict[str, list[tuple[int, int]]] = {}
-        for path, start, end in self.tools.shown if self.agent else ():
-            places.setdefault(path, []).append((start, end))
-        return places
+        return self.talk.shown if self.talk else {}
 
     def citations(self) -> list[dict[str, object]]:
         """The citations of the last answer, and whether the model was shown what they name."""
@@ -244,6 +271,8 @@ class Conversation:
 
     def forget(self, text: str) -> str:
         written = self.app.forget(text)
+        self._forgotten.append(written.text)
+        self._clean_transcripts()
         return f"forgotten: {written.text} ({written.path}:{written.line})"
 
     def memory(self) -> str:
@@ -255,24 +284,32 @@ class Conversation:
 
     def set_model(self, name: str) -> None:
         provider = self.app.provider(name)
-        if self.session:
-            self._refuse_private(provider, self.session)
-        self.provider = provider
-        if self.agent and self.session:
-            self._earlier_usage = self.usage
-            self.session.messages, self.session.shown = self.agent.messages, list(self.tools.shown)
-            self._make_agent(self.session)
-            self.transcript.model(provider.name)
+        if not self.talk:
+            self.provider = provider
+            return
+        before, usage = self.talk, self.usage
+        self._refuse_private(provider, before.session)
+        before.session.messages, before.session.shown = before.agent.messages, list(before.tools.shown)
+        self.provider, self._earlier_usage = provider, usage
+        self._go_on(before.session)
+        self.talk.found, self.talk.tools.results = before.found, before.tools.results
 
     def sessions(self) -> list[tuple[str, str]]:
         return [(session.id, session.first_words) for session in sessions.list_sessions(self._folder)]
 
     def resume(self, session_id: str) -> None:
-        self._begin(sessions.find_session(self._folder, session_id))
+        session = sessions.find_session(self._folder, session_id)
+        self._refuse_private(self.provider, session)
+        self.clear()
+        # Among those left there may be this very one; its note is written when it ends at last.
+        self._left = [talk for talk in self._left if talk.session.id != session.id]
+        self._go_on(session)
 
     def clear(self) -> None:
         self._earlier_usage = self.usage
-        self._begin()
+        if self.talk:
+            self._left.append(self.talk)
+        self.talk = None
 
     def index(self) -> str:
         report = self.app.build()
@@ -286,50 +323,59 @@ class Conversation:
     # ---- the end
 
     def close(self) -> Answering:
-        """Remember the conversation as a note, without repeating what came from the notes."""
-        if not (self.save and self.use_memory and self.agent and self.session):
+        """Remember each conversation as a note, without repeating what came from the notes."""
+        talks = [*self._left, *([self.talk] if self.talk else [])]
+        self._left = []
+        if self.save and self.use_memory:
+            for talk in talks:
+                yield from self._remember(talk)
+
+    def _remember(self, talk: Talk) -> Answering:
+        messages = talk.agent.messages[talk.session.noted :]
+        if not any(message.role == "user" for message in messages):
             return
-        lines = yield from self._note_lines(self.agent)
-        used = sorted({str(c) for m in self.agent.messages for c in self._true_citations(m)})
+        points, by_model = yield from self._points(talk.agent, messages)
+        lines = session_note.worth_keeping(
+            points,
+            quoted="\n".join([talk.session.system, session_note.quoted_in(messages), self._shown_text(talk)]),
+            forgotten=self._forgotten,
+        )
         note = None
         if lines:
-            now = self.app.now()
-            name = f"sessions/{now:%Y-%m-%d}-{self.session.id}.md"
-            self.app.write_new(name, sessions.note_text(self.session, lines, used, now))
-            note = name
-            yield Notice(f"remembered as {name}")
-        self.transcript.ended(note)
+            try:
+                note = self._write_note(talk, messages, lines, private=by_model and talk.session.private)
+                yield Notice(f"remembered as {note}")
+            except TarsError as error:
+                yield Notice(f"the conversation is kept, but not as a note: {error}")
+        talk.session.noted = len(talk.agent.messages)
+        talk.transcript.ended(note)
 
-    def _true_citations(self, message: Message) -> list[Citation]:
-        if message.role != "assistant":
-            return []
-        found = (self.cited(citation) for citation in citations.find(message.text))
-        return [replace(citation, span=(0, 0)) for citation in found if citation]
-
-    def _note_lines(self, agent: Agent) -> Generator[AgentEvent, None, list[str]]:
-        """1 to 8 lines worth keeping; none if the conversation only asked."""
-        if self.provider.name == "recall":
-            lines = sessions.statements(agent.messages)
-        else:
+    def _points(self, agent: Agent, messages: Sequence[Message]) -> Generator[AgentEvent, None, tuple[list[str], bool]]:
+        """What may be worth keeping, and whether a model put it into words."""
+        if agent.provider.name != "recall":
             yield Notice("writing the note of this conversation")
-            lines = self._model_lines(agent)
-        quoted = "\n".join([*(r.content for r in self.results()), *(self._standing(p) for p in STANDING_NOTES)])
-        return sessions.without_echo(lines, quoted)[:8]
+            try:
+                request = session_note.REQUEST
+                text = yield from sessions.asked_aside(agent.provider, agent.system, messages, request)
+                return session_note.points(text), True
+            except ChatError as error:
+                yield Notice(f"no summary ({error}); keeping what you said")
+        return session_note.statements(messages), False
 
-    def _model_lines(self, agent: Agent) -> list[str]:
-        request = [*sessions.plain_turns(agent.messages), Message("user", sessions.NOTE)]
-        stream = self.provider.stream(agent.system, request, ())
-        parts: list[str] = []
-        for event in stream:
-            if isinstance(event, Text):
-                parts.append(event.text)
-        text = "".join(parts).strip()
-        if text.strip(".*_ ") == "NOTHING":
-            return []
-        return [line.strip() for line in text.splitlines() if line.strip()]
+    def _shown_text(self, talk: Talk) -> str:
+        """What stands where the model was shown something; some of it may be gone from the history."""
+        texts = {path: self.app.note_text(path).split("\n") for path, _, _ in talk.tools.shown}
+        return "\n".join("\n".join(texts[path][start - 1 : end]) for path, start, end in talk.tools.shown)
 
+    def _write_note(self, talk: Talk, messages: Sequence[Message], lines: Sequence[str], *, private: bool) -> str:
+        now = self.app.now()
+        answers = "\n".join(message.text for message in messages if message.role == "assistant")
+        sources = sorted({str(c) for c, true in citations.check(citations.find(answers), talk.shown) if true})
+        text = session_note.note_text(talk.session.id, lines, sources, now, private=private)
+        name = self._free_name(session_note.name_of(lines, now))
+        self.app.write_new(name, text)
+        return name
 
-def shown_of(result: SearchResult) -> ShownPassage:
-    return ShownPassage(
-        result.file_path, result.start_line, result.end_line, result.file_title, result.date, result.content
-    )
+    def _free_name(self, base: str) -> str:
+        numbered = (f"{base}{f'-{number}' if number > 1 else ''}.md" for number in range(1, 1000))
+        return next(name for name in numbered if not (self.folder / name).exists())

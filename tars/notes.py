@@ -72,6 +72,8 @@ def read_note_text(folder: Path, path: str, *, max_bytes: int = MAX_BYTES) -> No
 
 def public_text(text: str) -> str:
     """A note's text with its private lines left blank, so that the others keep their numbers."""
+    if "private" not in text.lower():
+        return text  # and spare the reading: every conversation begins with two of them
     hidden = memory.private_lines(text)
     return "\n".join("" if at in hidden else line for at, line in enumerate(text.split("\n"), 1))
 

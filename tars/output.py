@@ -8,7 +8,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from tars.indexer import Report
@@ -37,6 +37,49 @@ def print_json(answer: dict[str, Any]) -> None:
     print(json.dumps({"schema_version": 1, **answer}, ensure_ascii=False), flush=True)
 
 
+# ---- an answer
+
+
+class Page(Protocol):
+    """Text as it arrives, made fit for where it goes."""
+
+    def feed(self, text: str) -> str: ...
+
+    def end(self) -> str: ...
+
+
+class Plain:
+    """For pipes and files: the text as it is, in paragraphs that end with their line."""
+
+    def __init__(self) -> None:
+        self._last = ""  # the last character, if something was written
+        self._apart = False
+
+    def feed(self, text: str) -> str:
+        if not text:
+            return ""
+        before = "\n" if self._apart else ""
+        self._last, self._apart = text[-1], False
+        return before + text
+
+    def end(self) -> str:
+        """The end of a line; whatever still comes stands apart."""
+        after = "" if self._last in ("", "\n") else "\n"
+        self._apart = self._apart or bool(self._last)
+        self._last = ""
+        return after
+
+
+def page_for(out: TextIO) -> Page:
+    """Laid out on a terminal, as it is elsewhere."""
+    if not out.isatty():
+        return Plain()
+    from tars.display import line_width
+    from tars.markdown import Markdown
+
+    return Markdown(width=line_width, styled=use_colour())
+
+
 # ---- index
 
 
@@ -57,8 +100,8 @@ def tell_problems(report: Report) -> None:
 class progress_bar:
     """A line on the terminal that shows how far a run is; nothing elsewhere."""
 
-    def __init__(self, shown: bool) -> None:
-        self.shown, self.drawn = shown, 0.0
+    def __init__(self, shown: bool, what: str = "notes") -> None:
+        self.shown, self.what, self.drawn = shown, what, 0.0
 
     def __enter__(self) -> Callable[[int, int], None]:
         return self.draw
@@ -71,7 +114,7 @@ class progress_bar:
         width = max(10, min(40, shutil.get_terminal_size().columns - 30))
         filled = width * done // max(total, 1)
         bar = "█" * filled + "░" * (width - filled)
-        print(f"\r{bar} {done}/{total} notes", end="", file=sys.stderr, flush=True)
+        print(f"\r{bar} {done}/{total} {self.what}", end="", file=sys.stderr, flush=True)
 
     def __exit__(self, *exc: object) -> None:
         if self.drawn:
@@ -84,15 +127,19 @@ class progress_bar:
 def show_passages(outcome: Outcome, *, explain: bool = False) -> None:
     """Passages with their citations, for a person."""
     from tars.search.explain import explain as why
+    from tars.search.explain import explain_query
 
     bold, dim, plain = ("\x1b[1m", "\x1b[2m", "\x1b[0m") if use_colour() else ("", "", "")
+    if explain and (steps := explain_query(outcome)):
+        print("".join(f"{dim}{printable(line)}{plain}\n" for line in steps.split("\n")))
     for number, result in enumerate(outcome.results):
         about = " · ".join(part for part in (result.file_title, result.heading, result.date) if part)
         lines = f"{result.start_line}-{result.end_line}"
         separator = "\n" if number else ""
         print(f"{separator}{bold}{printable(result.file_path)}:{lines}{plain}  {dim}{printable(about)}{plain}")
         if explain:
-            print(f"{dim}    {why(result)}{plain}")
+            for line in why(result).split("\n"):
+                print(f"{dim}    {printable(line)}{plain}")
         for line in result.content.strip("\n").split("\n"):
             print(f"    {printable(line)}" if line.strip() else "")
 
@@ -105,6 +152,10 @@ def search_json(outcome: Outcome, query: str, *, took_ms: float, explain: bool) 
         "results": [result_json(result, explain=explain) for result in outcome.results],
         "empty_reason": asdict(outcome.empty_reason) if outcome.empty_reason else None,
     }
+    if explain:
+        from tars.search.explain import steps_json
+
+        answer["steps"] = steps_json(outcome.trace)
     if outcome.notices:
         answer["notices"] = list(outcome.notices)
     return answer
@@ -125,5 +176,8 @@ def result_json(result: SearchResult, *, explain: bool) -> dict[str, Any]:
         "content": result.content,
     }
     if explain:
+        from tars.search.explain import steps_json
+
         row["ranks"] = {name: {"rank": rank, "score": score} for name, (rank, score) in result.ranks.items()}
+        row["steps"] = steps_json(result.trace)
     return row

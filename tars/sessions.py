@@ -5,22 +5,31 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from tars.chat import Message, Provider, Text, estimate_tokens, message_from_json, message_to_json
-from tars.core import well_formed
+from tars.chat import Event, Message, Provider, Text, estimate_tokens, message_from_json, message_to_json
+from tars.core import broken_off, well_formed
 from tars.errors import TarsError
 
-KEPT_TURNS = 4  # of the person's, when older ones are summarised
+KEPT_TURNS = 4  # of the person's at most, when older ones are summarised
 NEARLY_FULL = 0.7  # of the model's context
+KEPT_SHARE = 0.3  # of the model's context, for the turns that are kept
 SUMMARISE = """\
 Summarise the conversation so far for yourself, in at most 300 words: what the person wants, what was found out \
 (with path:line where it came from a note), what was decided, what is open. Facts only, no preamble."""
 SUMMARY = "Summary of the earlier part of this conversation:\n\n"
+UNDERSTOOD = "I have it in mind."
+
+FORGOTTEN = "[forgotten]"
+SECOND = len("20260301-101500")  # of an id; behind it a number, for others of the same second
+
+Place = tuple[str, int, int]  # path, first and last line
 
 
 @dataclass(slots=True)
@@ -32,13 +41,30 @@ class Session:
     system: str
     started: str
     messages: list[Message] = field(default_factory=list)
-    shown: list[tuple[str, int, int]] = field(default_factory=list)
+    shown: list[Place] = field(default_factory=list)
     private: bool = False  # something in it must not leave the machine
+    noted: int = 0  # how many of the messages a note remembers already
+    first: str = ""  # what it began with, also when that has been summarised
 
     @property
     def first_words(self) -> str:
-        words = next((message.text for message in self.messages if message.role == "user"), "")
-        return " ".join(words.split())[:70]
+        return " ".join(self.first.split())[:70]
+
+    def add(self, message: Message) -> None:
+        self.messages.append(message)
+        if message.role == "user":
+            self.first = self.first or message.text
+
+    def begin_with(self, messages: Sequence[Message]) -> None:
+        """Be these messages from now on: the beginning was summarised, the end is the same."""
+        unnoted = len(self.messages) - self.noted
+        self.messages = list(messages)
+        self.noted = max(0, len(messages) - unnoted)
+
+    def keep(self, count: int) -> None:
+        """Take back all but the first messages."""
+        del self.messages[count:]
+        self.noted = min(self.noted, count)
 
 
 class Transcript:
@@ -46,45 +72,64 @@ class Transcript:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._begun = False
 
     def start(self, session: Session) -> None:
         about = {"id": session.id, "model": session.model, "started": session.started, "system": session.system}
-        self._write({"start": {**about, "shown": session.shown, "private": session.private}})
+        self.write({"start": {**about, "shown": session.shown, "private": session.private}})
 
     def record(self, message: Message) -> None:
-        self._write({"message": message_to_json(message)})
+        self.write({"message": message_to_json(message)})
 
     def partial(self, text: str) -> None:
         """A piece of an answer that is still arriving: after a crash, all that is left of it."""
-        self._write({"partial": text})
+        self.write({"partial": text})
 
     def compacted(self, messages: Sequence[Message]) -> None:
         """From here on, the conversation is these messages."""
-        self._write({"compacted": [message_to_json(message) for message in messages]})
+        self.write({"compacted": [message_to_json(message) for message in messages]})
 
-    def showed(self, places: Sequence[tuple[str, int, int]]) -> None:
+    def kept(self, count: int) -> None:
+        """From here on, the conversation is its first messages."""
+        self.write({"kept": count})
+
+    def showed(self, places: Sequence[Place]) -> None:
         if places:
-            self._write({"shown": list(places)})
+            self.write({"shown": list(places)})
 
     def private(self) -> None:
         """Something private was shown: the conversation must stay on this machine."""
-        self._write({"private": True})
+        self.write({"private": True})
 
     def model(self, name: str) -> None:
-        self._write({"model": name})
+        self.write({"model": name})
 
     def ended(self, note: str | None) -> None:
-        self._write({"ended": {"note": note}})
+        self.write({"ended": {"note": note}})
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def write(self, row: dict[str, Any]) -> None:
         """One write per line, so that a line is there or not, whatever happens."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         line = json.dumps(row, ensure_ascii=True).encode() + b"\n"
-        handle = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         try:
-            os.write(handle, line)
-        finally:
-            os.close(handle)
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                if not self._begun and is_torn(handle):
+                    line = b"\n" + line
+                self._begun = True
+                while line:
+                    line = line[os.write(handle, line) :]
+            finally:
+                os.close(handle)
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise TarsError(f"cannot keep the conversation in {self.path}: {reason}; --no-save goes without") from None
+
+
+def is_torn(handle: int) -> bool:
+    """Whether a crash left half a line at the end; what is written next must not become part of it."""
+    size = os.fstat(handle).st_size
+    return size > 0 and os.pread(handle, 1, size - 1) != b"\n"
 
 
 class NoTranscript(Transcript):
@@ -93,7 +138,7 @@ class NoTranscript(Transcript):
     def __init__(self) -> None:
         super().__init__(Path(os.devnull))
 
-    def _write(self, row: dict[str, Any]) -> None:
+    def write(self, row: dict[str, Any]) -> None:
         return
 
 
@@ -113,34 +158,58 @@ def new_id(now: datetime, folder: Path) -> str:
 def load(path: Path) -> Session:
     """The conversation in a transcript, well-formed again if it broke off."""
     session: Session | None = None
-    partial: list[str] = []
+    partial = ""
     for row in rows_of(path):
         if "start" in row:
-            about = row["start"]
-            shown = [tuple(place) for place in about.get("shown", ())]
-            session = Session(about["id"], about["model"], about["system"], about["started"], shown=shown)
-            session.private = about.get("private", False)
-        if session is None:
+            session = started(row["start"])
+        elif session is None:
             continue
-        if "partial" in row:
-            partial.append(row["partial"])
-        elif "message" in row:
-            session.messages.append(message_from_json(row["message"]))
-            partial = []
-        elif "compacted" in row:
-            session.messages = [message_from_json(message) for message in row["compacted"]]
-        elif "shown" in row:
-            session.shown += [tuple(place) for place in row["shown"]]
-        elif "private" in row:
-            session.private = True
-        elif "model" in row:
-            session.model = row["model"]
+        elif "partial" in row:
+            partial += row["partial"]
+        else:
+            # The finished answer takes the place of its pieces. If it never came, they are all there is of it.
+            if partial and not finishes(row):
+                session.add(broken_off(partial))
+            partial = ""
+            take_in(session, row)
     if session is None:
         raise TarsError(f"{path.stem} holds no conversation")
     if partial:
-        session.messages.append(Message("assistant", "".join(partial), stop="interrupted"))
+        session.add(broken_off(partial))
     session.messages = well_formed(session.messages)
     return session
+
+
+def started(about: dict[str, Any]) -> Session:
+    shown = [tuple(place) for place in about.get("shown", ())]
+    private = about.get("private", False)
+    return Session(about["id"], about["model"], about["system"], about["started"], shown=shown, private=private)
+
+
+def finishes(row: dict[str, Any]) -> bool:
+    """Whether this row has the whole of the answer that was arriving before it."""
+    return "compacted" in row or "kept" in row or row.get("message", {}).get("role") == "assistant"
+
+
+def take_in(session: Session, row: dict[str, Any]) -> None:
+    """One row of a transcript after its first."""
+    if "message" in row:
+        session.add(message_from_json(row["message"]))
+    elif "compacted" in row or "kept" in row:
+        # What was missing after a crash had been made up for when this was written.
+        session.messages = well_formed(session.messages)
+        if "kept" in row:
+            session.keep(row["kept"])
+        else:
+            session.begin_with([message_from_json(message) for message in row["compacted"]])
+    elif "shown" in row:
+        session.shown += [tuple(place) for place in row["shown"]]
+    elif "private" in row:
+        session.private = True
+    elif "model" in row:
+        session.model = row["model"]
+    elif "ended" in row:
+        session.noted = len(well_formed(session.messages))
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
@@ -159,18 +228,32 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
 
 
 def list_sessions(folder: Path) -> list[Session]:
-    """All conversations in which something was said, newest first."""
-    found = (load_or_none(path) for path in sorted(folder.glob("*.jsonl"), reverse=True))
+    """All conversations in which something was said, the one that was gone on with last first."""
+    found = (load_or_none(path) for path in newest_first(folder))
     return [session for session in found if session and session.messages]
 
 
 def newest_session(folder: Path) -> Session:
     """The last conversation in which something was said."""
-    for path in sorted(folder.glob("*.jsonl"), reverse=True):
+    for path in newest_first(folder):
         session = load_or_none(path)
         if session and session.messages:
             return session
     raise TarsError("there is no earlier conversation to go on with")
+
+
+def newest_first(folder: Path) -> list[Path]:
+    """By when they were last written to; a clock is too coarse to tell two apart that began together."""
+    return sorted(folder.glob("*.jsonl"), key=lambda path: (path.stat().st_mtime_ns, in_order(path.stem)), reverse=True)
+
+
+def in_order(name: str) -> tuple[str, int]:
+    """
+    >>> sorted(["20260301-101500-10", "20260301-101500-2", "20260301-101500"], key=in_order)
+    ['20260301-101500', '20260301-101500-2', '20260301-101500-10']
+    """
+    number = name[SECOND:].lstrip("-")
+    return name[:SECOND], int(number) if number.isdecimal() else 1
 
 
 def load_or_none(path: Path) -> Session | None:
@@ -182,7 +265,7 @@ def load_or_none(path: Path) -> Session | None:
 
 def find_session(folder: Path, wanted: str) -> Session:
     """By id or the beginning of one."""
-    names = sorted(path.stem for path in folder.glob("*.jsonl"))
+    names = sorted((path.stem for path in folder.glob("*.jsonl")), key=in_order)
     matching = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
     if len(matching) == 1:
         return load(folder / f"{matching[0]}.jsonl")
@@ -192,96 +275,126 @@ def find_session(folder: Path, wanted: str) -> Session:
     raise TarsError(f"no conversation '{wanted}'{hint}; see: tars sessions")
 
 
+# ---- forgetting
+
+
+def forget(paths: Iterable[Path], texts: Iterable[str]) -> None:
+    """Take texts out of transcripts. One word alone is left: it says nothing, and is everywhere."""
+    patterns = [as_written(text.split()) for text in texts if len(text.split()) > 1]
+    if not patterns:
+        return
+    # In JSON inside of a text, the letter of an escaped line end may stand right before it.
+    wanted = re.compile(rf"(?:(?<!\w)|(?<=\\[nt]))(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
+    for path in paths:
+        before = list(whole_partials(rows_of(path)))
+        after = [without(row, wanted) for row in before]
+        if after != before:
+            replace_rows(path, after)
+
+
+def as_written(words: Sequence[str]) -> str:
+    """A pattern for words as they stand in a text, or in JSON inside of one."""
+    inside = [json.dumps(word, ensure_ascii=False)[1:-1] for word in words]
+    pairs = zip(map(re.escape, words), map(re.escape, inside), strict=True)
+    return r"(?:\s|\\[nt])+".join(plain if plain == quoted else f"(?:{plain}|{quoted})" for plain, quoted in pairs)
+
+
+def whole_partials(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The rows, with the pieces of an answer in one: a text can only be found whole."""
+    for is_partial, group in groupby(rows, key=lambda row: "partial" in row):
+        if is_partial:
+            yield {"partial": "".join(row["partial"] for row in group)}
+        else:
+            yield from group
+
+
+def without(value: Any, wanted: re.Pattern[str]) -> Any:
+    if isinstance(value, str):
+        return wanted.sub(FORGOTTEN, value)
+    if isinstance(value, list):
+        return [without(item, wanted) for item in value]
+    if not isinstance(value, dict):
+        return value
+    new = {key: without(item, wanted) for key, item in value.items()}
+    # A provider signs what it wants back to the byte; changed, it must not get it back at all.
+    return {**new, "raw": {}} if new.get("raw") != value.get("raw") else new
+
+
+def replace_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
+    """The whole transcript anew, at once; it stays as old as it was."""
+    temporary = Transcript(path.with_suffix(".tmp"))
+    with suppress(FileNotFoundError):
+        temporary.path.unlink()
+    times = path.stat()
+    for row in rows:
+        temporary.write(row)
+    os.utime(temporary.path, ns=(times.st_atime_ns, times.st_mtime_ns))
+    temporary.path.replace(path)
+
+
 # ---- compaction
 
 
-def size_of(system: str, messages: Sequence[Message]) -> int:
-    """About how many tokens a request with this history has."""
-    return estimate_tokens(system) + sum(estimate_tokens(json.dumps(message_to_json(m))) for m in messages)
+def size_of(messages: Sequence[Message]) -> int:
+    """About how many tokens these messages have in a request."""
+    return sum(estimate_tokens(sent(message)) for message in messages)
 
 
-def needs_compaction(provider: Provider, system: str, messages: Sequence[Message]) -> bool:
-    return size_of(system, messages) > NEARLY_FULL * provider.context_tokens
+def sent(message: Message) -> str:
+    """What goes over the wire of a message, or so."""
+    if message.raw:
+        return json.dumps(message.raw.get("content"), ensure_ascii=False)
+    calls = (f"{call.name}{call.arguments}" for call in message.calls)
+    return "\n".join([message.text, *calls, *(answer.content for answer in message.answers)])
 
 
-def compact(
-    messages: Sequence[Message], summarise: Callable[[Sequence[Message]], str], *, kept_turns: int = KEPT_TURNS
-) -> list[Message]:
-    """A summary in place of all but the last turns; a turn begins with the person, so tool pairs stay whole."""
-    starts = [at for at, message in enumerate(messages) if message.role == "user"]
-    if len(starts) < 2:
-        return list(messages)
-    cut = starts[max(1, len(starts) - kept_turns)]
-    summary = summarise(messages[:cut])
-    opening = [Message("user", SUMMARY + summary), Message("assistant", "I have it in mind.", stop="end")]
-    return [*opening, *messages[cut:]]
+def nearly_full(provider: Provider, system: str, messages: Sequence[Message]) -> bool:
+    return estimate_tokens(system) + size_of(messages) > NEARLY_FULL * provider.context_tokens
 
 
-def summarise_with(provider: Provider, system: str, messages: Sequence[Message]) -> str:
-    """The model's own summary, without tools."""
-    request = [*plain_turns(messages), Message("user", SUMMARISE)]
-    stream = provider.stream(system, request, ())
+def compaction_cut(messages: Sequence[Message], *, context_tokens: int, kept_turns: int = KEPT_TURNS) -> int:
+    """Where the part ends that a summary takes the place of; 0 if none would make the conversation shorter.
+
+    A turn begins with the person, so tool calls and their answers stay together. The last turn is always kept.
+    """
+    starts = [at for at, message in enumerate(messages) if message.role == "user"][-kept_turns:]
+    fitting = [at for at in starts if size_of(messages[at:]) <= KEPT_SHARE * context_tokens]
+    cut = (fitting or starts[-1:] or [0])[0]
+    only_summary = cut == 2 and is_summary(messages[0])
+    return 0 if only_summary else cut
+
+
+def compacted(summary: str, kept: Sequence[Message]) -> list[Message]:
+    return [Message("user", SUMMARY + summary), Message("assistant", UNDERSTOOD, stop="end"), *kept]
+
+
+def is_summary(message: Message) -> bool:
+    return message.role == "user" and message.text.startswith(SUMMARY)
+
+
+def asked_aside(
+    provider: Provider, system: str, messages: Sequence[Message], request: str
+) -> Generator[Event, None, str]:
+    """What the model says to a request about the conversation that is no part of it; the text is not shown."""
+    turns = plain_turns([*messages, Message("user", request)])
     parts: list[str] = []
-    while True:
-        try:
-            event = next(stream)
-        except StopIteration as stop:
-            reply: Message = stop.value
-            return reply.text or "".join(parts)
+    for event in provider.stream(system, turns, ()):
         if isinstance(event, Text):
             parts.append(event.text)
+        else:
+            yield event
+    return "".join(parts).strip()
 
 
 def plain_turns(messages: Sequence[Message]) -> list[Message]:
-    """What was said, without tool calls and their answers, which a request without tools must not hold."""
-    return [Message(m.role, m.text) for m in messages if m.role in ("user", "assistant") and m.text]
+    """What was said in turns, without tool calls and their answers, which a request without tools must not hold."""
+    said = (m for m in messages if m.role in ("user", "assistant") and m.text.strip())
+    turns = groupby(said, key=lambda message: message.role)
+    return [Message(role, "\n\n".join(message.text for message in group)) for role, group in turns]
 
 
 def what_the_person_said(messages: Sequence[Message]) -> str:
     """A summary without a model."""
-    said = [" ".join(m.text.split()) for m in messages if m.role == "user" and not m.text.startswith(SUMMARY)]
-    earlier = [m.text[len(SUMMARY) :] for m in messages if m.role == "user" and m.text.startswith(SUMMARY)]
+    said = [" ".join(m.text.split()) for m in messages if m.role == "user" and not is_summary(m)]
+    earlier = [m.text[len(SUMMARY) :] for m in messages if is_summary(m)]
     return "\n".join([*earlier, *(f"- {text[:300]}" for text in said)])
-
-
-# ---- the note at the end
-
-QUESTION = re.compile(
-    r"\?\s*$|^(who|what|when|where|which|why|how|is|are|was|were|do|does|did|can|could|tell|show|find|remind)\b",
-    re.IGNORECASE,
-)
-NOTE = """\
-Write the note that will remember this conversation: 1 to 8 short bullet points of what the person said, decided or \
-asked to have done, in the third person, so that it is understood a year from now. Leave out greetings and whatever \
-was only read from the notes: for that give just its path:line. If nothing is worth keeping write NOTHING."""
-ECHO_WORDS = 6  # words in a row that a note may share with what was quoted from memory
-
-
-def statements(messages: Sequence[Message]) -> list[str]:
-    """What the person stated. A question is left out: as a note it would be found when it is asked again."""
-    out: list[str] = []
-    for message in messages:
-        if message.role == "user" and not message.text.startswith(SUMMARY):
-            for sentence in re.split(r"(?<=[.!?])\s+|\n+", message.text):
-                if sentence.strip() and not QUESTION.search(sentence.strip()):
-                    out.append(" ".join(sentence.split()))
-    return list(dict.fromkeys(out))
-
-
-def without_echo(lines: Sequence[str], quoted: str) -> list[str]:
-    """Lines that do not repeat what was quoted from memory, or memory would feed on itself."""
-    known = grams(quoted)
-    return [line for line in lines if not grams(line) & known]
-
-
-def grams(text: str) -> set[tuple[str, ...]]:
-    words = re.findall(r"\w+", text.lower())
-    return {tuple(words[at : at + ECHO_WORDS]) for at in range(len(words) - ECHO_WORDS + 1)}
-
-
-def note_text(session: Session, lines: Sequence[str], citations: Sequence[str], now: datetime) -> str:
-    """The session as a note of the memory folder."""
-    bullets = "\n".join(line if line.startswith("- ") else f"- {line}" for line in lines)
-    sources = f"\n\nNotes used: {', '.join(citations)}" if citations else ""
-    front = f'---\ndate: {now:%Y-%m-%d}\ntime: "{now:%H:%M}"\nsession: {session.id}\n---\n\n'
-    return f"{front}# {now:%A} {now.day} {now:%B %Y}, {now:%H:%M}\n\n{bullets}{sources}\n"

@@ -145,6 +145,7 @@ class Toolbox:
         self.app, self.leaves_machine = app, leaves_machine
         self.shown: list[tuple[str, int, int]] = []  # path, first and last line of what the model was shown
         self.results: list[SearchResult] = []
+        self.forgotten: list[str] = []
         self.showed_private = False
 
     def answer(self, call: ToolCall) -> ToolAnswer:
@@ -259,6 +260,7 @@ class Toolbox:
 
     def _forget(self, text: str, path: str | None) -> dict[str, Any]:
         written = self.app.forget(text, path)
+        self.forgotten.append(written.text)
         answer: dict[str, Any] = {"forgotten": True, "path": escaped(written.path), "line": written.line}
         if written.private and self.leaves_machine:
             return answer
@@ -306,6 +308,7 @@ class NoTools:
     def __init__(self) -> None:
         self.shown: list[tuple[str, int, int]] = []
         self.results: list[SearchResult] = []
+        self.forgotten: list[str] = []
         self.showed_private = False
 
     def answer(self, call: ToolCall) -> ToolAnswer:

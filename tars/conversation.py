@@ -127,9 +127,25 @@ class Conversation:
         try:
             with closing(talk.agent.ask(text)) as answering:
                 yield from answering
+            self._record_use()
         finally:
             self._forgotten += talk.tools.forgotten[known:]
             self._clean_transcripts()
+
+    def _record_use(self) -> None:
+        """Count what the answer cites, for later rankings: what was only found was not used."""
+        if not (self.save and self.use_memory):
+            return
+        cited = [true for found in citations.find(self.last_answer()) if (true := self.cited(found))]
+        used = [
+            result
+            for result in self.results()
+            if any(
+                c.path == result.file_path and c.start <= result.end_line and result.start_line <= c.end for c in cited
+            )
+        ]
+        if used:
+            self.app.record_use(used)
 
     def _clean_transcripts(self) -> None:
         """What was forgotten is in earlier conversations too, and whoever is told to forget likes to repeat it."""

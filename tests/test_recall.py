@@ -113,3 +113,17 @@ def test_without_memory_it_says_that_there_is_nothing_to_quote() -> None:
     _, reply = finish(Recall(lambda q, texts: []).stream("", [Message("user", "tea?")], ()))
 
     assert "no memory" in reply.text
+
+
+def test_what_an_answer_cites_counts_as_used_and_what_was_only_found_does_not(
+    make_app: Callable[..., App], vault: Path
+) -> None:
+    write(vault, {"boiler.md": "The boiler is serviced in October.", "other.md": "The boiler room has a door."})
+    app = make_app()
+    app.refresh()
+    finish(Conversation(app, app.provider("recall")).ask("when is the boiler serviced?"))
+    hashes = app.store.hashes(app.store.rowid_sets()["chunks"])
+    passages = app.store.passages(list(hashes))
+    uses = app.access.statistics([(passages[rowid].path, digest) for rowid, digest in hashes.items()]).uses
+
+    assert [path for path, _ in uses] == ["boiler.md"]

@@ -28,7 +28,15 @@ def examine(app: App) -> list[Check]:
     try:
         store = app.store
     except TarsError as error:
-        return [*checks, Check("index", False, str(error), f"remove {app.config.index_file}, then: tars index")]
+        return [
+            *checks,
+            Check(
+                "index",
+                False,
+                str(error),
+                "see that its folder can be written to, or remove the file; then: tars index",
+            ),
+        ]
     checks.append(vectors_load(app))
     if not store.identity:
         return [*checks, Check("index", False, "not made yet", "run: tars index"), backend_answers(app)]

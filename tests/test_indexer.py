@@ -14,7 +14,7 @@ from conftest import write
 
 from tars.app import App
 from tars.embeddings.builtin import LINE_END, StaticTable
-from tars.errors import EmbeddingError
+from tars.errors import EmbeddingError, TarsError
 from tars.indexer import Indexer, find_changes
 
 LONG_AGO = 1_600_000_000
@@ -343,6 +343,39 @@ def test_a_model_with_other_dimensions_than_before_leaves_the_words(make_app: Ca
     assert report and "tars index --full" in (report.warning or "")
     assert {r.file_path for r in outcome.results} == {"a.md", "b.md"}
     assert any("tars index --full" in notice for notice in outcome.notices)
+
+
+def test_a_living_reader_takes_in_vectors_of_a_model_that_was_down_when_it_started(
+    make_app: Callable[..., App], vault: Path
+) -> None:
+    class Late(CountingTable):
+        @property
+        def dimensions(self) -> int:  # type: ignore[override]
+            if self.down:
+                raise EmbeddingError("the backend is down")
+            return 256
+
+        def query(self, text: str) -> Any:
+            return StaticTable().query(text)
+
+    write(vault, {"a.md": "walrus"})
+    table = Late()
+    table.name, table.down = "late", True  # type: ignore[misc]
+    living, other = make_app(lives=True), make_app()
+    living.embedder = other.embedder = table
+    living.build()
+    assert [r.file_path for r in living.search("walrus").results] == ["a.md"]
+    table.down = False
+    other.build()
+
+    assert [r.file_path for r in living.search("walrus", mode="vec").results] == ["a.md"]
+
+
+def test_an_index_that_cannot_be_opened_is_one_clear_error(app: App, vault: Path) -> None:
+    app.config.index_file.mkdir(parents=True)
+
+    with pytest.raises(TarsError, match="cannot open the index"):
+        app.build()
 
 
 def test_an_odd_time_of_a_file_stops_nothing(app: App, vault: Path) -> None:

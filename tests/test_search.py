@@ -7,12 +7,15 @@ import string
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from conftest import write
 
 from tars.app import App
 from tars.db import Filters
+from tars.embeddings.builtin import StaticTable
+from tars.errors import EmbeddingError
 from tars.search import reciprocal_rank_fusion, search_fts, search_vec
 from tars.search.beside import Beside
 from tars.search.confidence import Confidence
@@ -332,6 +335,19 @@ def test_a_filter_that_removes_everything_says_how_many(memory: App) -> None:
 
     assert reason and reason.code == "filtered"
     assert reason.details["removed"] == {"after": 0, "tag": 1}
+
+
+def test_filters_have_their_reason_while_the_embedder_is_down(memory: App) -> None:
+    class Down(StaticTable):
+        def query(self, text: str) -> NoReturn:
+            raise EmbeddingError("the backend is down")
+
+    memory.embedder = Down()
+    memory.__dict__.pop("index", None)
+    outcome = memory.search("tulips", filters=Filters(tag="travel"))
+
+    assert outcome.empty_reason and outcome.empty_reason.code == "filtered"
+    assert any("down" in notice for notice in outcome.notices)
 
 
 def test_below_the_minimum_tells_the_best_value_seen(memory: App) -> None:

@@ -345,30 +345,28 @@ def test_a_model_with_other_dimensions_than_before_leaves_the_words(make_app: Ca
     assert any("tars index --full" in notice for notice in outcome.notices)
 
 
-def test_a_living_reader_takes_in_vectors_of_a_model_that_was_down_when_it_started(
-    make_app: Callable[..., App], vault: Path
-) -> None:
-    class Late(CountingTable):
+def test_a_living_reader_takes_in_vectors_of_another_length(make_app: Callable[..., App], vault: Path) -> None:
+    class Changing(CountingTable):
+        length = 256
+
         @property
         def dimensions(self) -> int:  # type: ignore[override]
-            if self.down:
-                raise EmbeddingError("the backend is down")
-            return 256
+            return self.length
 
-        def query(self, text: str) -> Any:
-            return StaticTable().query(text)
+        def documents(self, texts: Sequence[str]) -> Any:
+            return StaticTable().documents(texts)[:, : self.length].copy()
 
-    write(vault, {"a.md": "walrus"})
-    table = Late()
-    table.name, table.down = "late", True  # type: ignore[misc]
+    write(vault, {"a.md": "the walrus swims", "b.md": "green tea"})
+    table = Changing()
     living, other = make_app(lives=True), make_app()
     living.embedder = other.embedder = table
     living.build()
-    assert [r.file_path for r in living.search("walrus").results] == ["a.md"]
-    table.down = False
-    other.build()
+    assert living.search("walrus", mode="vec").results[0].file_path == "a.md"
+    table.length = 64
+    other.build(full=True)
 
-    assert [r.file_path for r in living.search("walrus", mode="vec").results] == ["a.md"]
+    assert living.search("walrus", mode="vec").results[0].file_path == "a.md"
+    assert living.index.matrix and living.index.matrix.rows.shape == (2, 64)
 
 
 def test_an_index_that_cannot_be_opened_is_one_clear_error(app: App, vault: Path) -> None:

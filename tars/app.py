@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property, wraps
+from functools import cached_property, lru_cache, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 
@@ -15,12 +15,13 @@ import tars.chunker
 from tars import memory, notes
 from tars.access import AccessLog
 from tars.config import Config
-from tars.db import SCHEMA_VERSION, Filters, Identity, Store
+from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
 from tars.errors import ChatError, EmbeddingError, TarsError, UsageError
-from tars.indexer import Indexer, Progress, Report, find_changes
+from tars.indexer import MANY_CHANGES, Indexer, Progress, Report, find_changes
 from tars.locks import Lock
+from tars.renewal import aside, discard, next_index, set_aside
 from tars.search.boosters import PRESETS
 from tars.search.budget import limit_for
 from tars.search.cache import Cache
@@ -61,6 +62,20 @@ def alone(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[App,
     return waiting
 
 
+def mended(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[App, P], R]:
+    """Once more with a new index, if the old one turns out to be damaged."""
+
+    @wraps(method)
+    def trying(self: App, /, *args: P.args, **more: P.kwargs) -> R:
+        try:
+            return method(self, *args, **more)
+        except DAMAGE as error:
+            self.replace_damaged(error)
+            return method(self, *args, **more)
+
+    return trying
+
+
 def quiet(message: str) -> None:
     """Where nobody listens."""
 
@@ -75,14 +90,15 @@ class App:
         if config.search:
             configured(config.search)  # a wrong setting is told by every command, not only by those that search
         self.cache = Cache()
+        self._store: Store | None = None
+        self._index: Index | None = None
         self._alone = threading.RLock()
 
     def __enter__(self) -> App:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        if "store" in self.__dict__:
-            self.store.close()
+        self._let_go()
 
     # ---- the parts
 
@@ -96,18 +112,47 @@ class App:
             return self.table
         return embedder(self.config.embedding, ollama_host=self.config.ollama_host)
 
-    @cached_property
+    def embedder_of(self, name: str) -> Embedder | None:
+        """The backend whose vectors an index holds; None if it cannot be had any more."""
+        if name == self.embedder.name:
+            return self.embedder
+        if name == self.table.name:
+            return self.table
+        return self._former(name) if name.startswith("ollama:") else None
+
+    @lru_cache(maxsize=1)  # noqa: B019 - an App lives as long as the process
+    def _former(self, name: str) -> Embedder:
+        return embedder(name, ollama_host=self.config.ollama_host)
+
+    @property
     def store(self) -> Store:
-        return Store.open(self.config.index_file)
+        """The index, opened again if another file has taken its place: a damaged one is set aside."""
+        if self._store is not None and self._store.is_elsewhere():
+            self._let_go()
+        if self._store is None:
+            self._store = Store.open(self.config.index_file)
+        return self._store
+
+    def _let_go(self) -> None:
+        """Close the index; what was read from it is worth nothing beside another."""
+        if self._store is not None:
+            self._store.close()
+        self._store = self._index = None
+        self.cache = Cache()
 
     @cached_property
     def pipeline(self) -> Pipeline:
         return configured(self.config.search)
 
-    @cached_property
+    @property
     def index(self) -> Index:
-        matrix = Matrix(self.store) if self.lives else None
-        return Index(self.store, self.table, self.embedder, matrix, self.access)
+        """What is searched: the index with the model that it was made with."""
+        store = self.store
+        identity = store.identity
+        asked = (self.embedder_of(identity.embedding) if identity else None) or self.embedder
+        if self._index is None or self._index.store is not store or self._index.embedder is not asked:
+            self._index = Index(store, self.table, asked, Matrix(store) if self.lives else None, self.access)
+        return self._index
 
     @cached_property
     def access(self) -> AccessLog:
@@ -146,40 +191,125 @@ class App:
         if not lock.acquire(wait_seconds):
             return None
         try:
-            wanted = self.wanted_identity()
-            if not self.store.identity and self.config.origins["memory_dir"] == "./memory":
-                self.say(f"indexing {self.config.memory_dir} for the first time")  # nobody named this folder
-            if full:
-                self.store.erase(replace(wanted, dimensions=self._probe(wanted.dimensions)))
-            else:
-                self._adopt(wanted)
-            return self._indexer().run(find_changes(self.store, self.config.memory_dir), progress)
+            return self._build(full, progress)
+        except DAMAGE as error:
+            self._set_aside(error)
+            return self._build(False, progress)
+        except UNWRITABLE as error:
+            raise TarsError(
+                f"cannot write the index {self.config.index_file}: {error}; when that is mended: tars index"
+            ) from None
         finally:
             lock.release()
 
-    @alone
-    def refresh(self, progress: Progress = lambda done, total: None) -> Report | None:
-        """Before a question: look at the folder, by size and time alone, and take in what changed."""
-        self._ensure_folder()
-        ready = self.store.identity == self.wanted_identity() and self.store.is_complete()
-        changes = find_changes(self.store, self.config.memory_dir) if ready else None
-        if ready and not changes:
-            return None
-        if not self.store.identity and self.config.origins["memory_dir"] != "./memory":
-            self.say(f"indexing {self.config.memory_dir} for the first time")
-        report = self.build(progress=progress)
-        if report is None:
-            self.say("another process is indexing; searching what is there so far")
-        return report if report and (report.indexed or report.removed or report.warning) else None
-
-    def _adopt(self, wanted: Identity) -> None:
+    def _build(self, full: bool, progress: Progress) -> Report:
+        if self.store.read_only:
+            raise TarsError(f"the index {self.config.index_file} may not be written to by this user")
         found = self.store.identity
+        wanted = self._attainable(self.wanted_identity(), found)
+        if full:
+            wanted = replace(wanted, dimensions=self._probe(wanted.dimensions))
+        if not found and self.config.origins["memory_dir"] == "./memory":
+            self.say(f"indexing {self.config.memory_dir} for the first time")  # nobody named this folder
         if found and found != wanted:
             changed = [f.name for f in fields(Identity) if getattr(found, f.name) != getattr(wanted, f.name)]
             self.say(
                 f"another {' and '.join(CHANGED[name] for name in changed)} than the index has; bringing it up to that"
             )
+        if found and not self.store.is_empty() and (full or found != wanted):
+            return self._renew(found, wanted, progress, afresh=full)
+        discard(aside(self.config.index_file))
+        was_complete = found is not None and self.store.is_complete()
         self.store.prepare(wanted)
+        report = self._take_in(self.store, progress)
+        if not was_complete or report.indexed >= MANY_CHANGES:
+            report.warning = self._unfound(self.store) or report.warning
+        return report
+
+    def _take_in(self, store: Store, progress: Progress) -> Report:
+        changes = find_changes(store, self.config.memory_dir)
+        return self._indexer(store).run(changes, progress)
+
+    def _renew(self, found: Identity, wanted: Identity, progress: Progress, *, afresh: bool) -> Report:
+        """Make the index anew aside; the old one answers until the new one takes its place, whole."""
+        file = self.config.index_file
+        with next_index(self.store, file, wanted, afresh=afresh) as new:
+            report = self._take_in(new, progress)
+            lost = report.warning is not None and found.embedding != wanted.embedding
+            if not lost:
+                if unfound := self._unfound(new):
+                    raise TarsError(f"the new index does not work, so the old one stays: {unfound}")
+                self.store.become(new)
+        if lost:
+            # What was made so far is kept for the next run; until then the old index goes on.
+            self.say(f"{report.warning}; the index stays with {found.embedding} until that answers")
+            self.store.prepare(replace(wanted, embedding=found.embedding, dimensions=found.dimensions))
+            return self._take_in(self.store, progress)
+        discard(aside(file))
+        return report
+
+    def _attainable(self, wanted: Identity, found: Identity | None) -> Identity:
+        """What the index can be made with now: not with a new model that does not answer, if the old one is there."""
+        if found is None or found.embedding == wanted.embedding or self.embedder_of(found.embedding) is None:
+            return wanted
+        try:
+            self.embedder.query("hello")
+        except EmbeddingError as error:
+            self.say(f"{error}; the index stays with {found.embedding} until that answers")
+            return replace(wanted, embedding=found.embedding, dimensions=found.dimensions)
+        return wanted
+
+    def _unfound(self, store: Store) -> str | None:
+        """What a fresh index holds and does not find: then something is wrong that no error told."""
+        from tars.canaries import unfound
+
+        identity = store.identity
+        asked = self.embedder_of(identity.embedding) if identity else None
+        lost = unfound(Index(store, self.table, asked or self.embedder))
+        return f"{'; '.join(lost)}; run: tars doctor" if lost else None
+
+    @alone
+    def replace_damaged(self, damage: Exception) -> None:
+        """Set the index aside and make it anew, because of something that only a closer look has shown."""
+        lock = self._writer_lock()
+        if not lock.acquire():
+            raise TarsError(f"the index is damaged ({damage}), and another process is at work on it; try again soon")
+        try:
+            self._set_aside(damage)
+            self._build(False, lambda done, total: None)
+        finally:
+            lock.release()
+
+    def _set_aside(self, damage: Exception) -> None:
+        """Make room for a new index; the writer lock is held."""
+        self._let_go()
+        name = set_aside(self.config.index_file)
+        self.say(f"the index was damaged ({damage}); it is now {name.name}, and a new one is made from the notes")
+
+    @alone
+    def refresh(self, progress: Progress = lambda done, total: None) -> Report | None:
+        """Before a question: look at the folder, by size and time alone, and take in what changed."""
+        self._ensure_folder()
+        if self._is_true():
+            return None
+        report = self.build(progress=progress)
+        if report is None:
+            self.say("another process is indexing; searching what is there so far")
+        return report if report and (report.indexed or report.removed or report.warning) else None
+
+    def _is_true(self) -> bool:
+        """Whether nothing needs to be done, or can be."""
+        try:
+            store = self.store
+            if store.read_only:
+                self.say("the index may not be written to by this user; searching it as it is")
+                return True
+            if not store.identity and self.config.origins["memory_dir"] != "./memory":
+                self.say(f"indexing {self.config.memory_dir} for the first time")
+            ready = store.identity == self.wanted_identity() and store.is_complete()
+            return ready and not find_changes(store, self.config.memory_dir)
+        except DAMAGE:
+            return False  # who builds it, sets it aside
 
     def _writer_lock(self) -> Lock:
         return Lock(self.config.index_file.with_suffix(".lock"))
@@ -190,12 +320,13 @@ class App:
         except EmbeddingError:
             return known
 
-    def _indexer(self) -> Indexer:
+    def _indexer(self, store: Store) -> Indexer:
         settings = self.config.index
+        made_with = self.embedder_of(store.identity.embedding) if store.identity else None
         return Indexer(
-            self.store,
+            store,
             self.config.memory_dir,
-            self.embedder,
+            made_with or self.embedder,
             self.table,
             chunk_chars=settings.chunk_chars,
             max_file_bytes=settings.max_file_mb * 1_000_000,
@@ -339,12 +470,14 @@ class App:
 
     # ---- asking
 
+    @mended
     @alone
     def record_use(self, results: Sequence[SearchResult]) -> bool:
         """Count passages that were used (read or cited, not just found) together; False if it had to be dropped."""
         hashes = self.store.hashes(result.chunk_rowid for result in results)
         return self.access.record([(r.file_path, hashes[r.chunk_rowid]) for r in results if r.chunk_rowid in hashes])
 
+    @mended
     @alone
     def neighbours(self, results: Sequence[SearchResult]) -> list[SearchResult]:
         """The passages right before and after these in their notes, those of the best first."""
@@ -352,6 +485,7 @@ class App:
         known = {result.chunk_rowid for result in results}
         return hydrate([Fused(rowid, 0.0, {}) for rowid in rowids if rowid not in known], self.store)
 
+    @mended
     def search(
         self,
         text: str,
@@ -381,7 +515,8 @@ class App:
         with self._alone:
             pending, index = self.store.has_pending(), self.index
         notices: list[str] = []
-        if (identity.embedding, identity.tokens) != (wanted.embedding, wanted.tokens) and mode != "fts":
+        unknown = index.embedder.name != identity.embedding or identity.tokens != wanted.tokens
+        if unknown and mode != "fts":
             notices.append("searching by words only: the index's vectors are of another model; run: tars index")
             mode = "fts"
         elif mode != "fts" and pending:
@@ -419,7 +554,7 @@ class App:
         return self.cache(query, self._circumstances(), lambda: self._run(query))
 
     def _run(self, query: Query, watch: Watch | None = None) -> Outcome:
-        with self._alone:
+        with self._alone, self.store.snapshot():
             outcome = self.pipeline(query, watch) if watch else self.pipeline(query)
             if outcome.empty_reason and not self.store.is_complete():
                 reason = "the index is still being built by another process; ask again in a moment"

@@ -465,14 +465,22 @@ def plain_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def doctor_flags(parser: argparse.ArgumentParser) -> None:
+    plain_flags(parser)
+    parser.add_argument("--fix", action="store_true", help="put right what can be put right, then check")
+
+
 def doctor(args: argparse.Namespace) -> int:
     """Check index, folder and backends, with remedies. Ends with 1 if something is wrong."""
-    from tars.doctor import examine
+    from tars.doctor import examine, mend
 
     with open_app(args) as app:
+        for done in mend(app) if args.fix else []:
+            complain(done)
         checks = examine(app)
     if args.json:
-        print_json({"checks": [asdict(check) for check in checks]})
+        rows = [{"name": c.name, "ok": c.ok, "found": c.found, "remedy": c.remedy} for c in checks]
+        print_json({"checks": rows})
     else:
         for check in checks:
             print(f"{'ok  ' if check.ok else 'FAIL'} {check.name}: {printable(check.found)}")
@@ -584,7 +592,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Flags]] = {
     "remember": (remember, remember_flags),
     "forget": (forget, forget_flags),
     "sessions": (list_sessions, sessions_flags),
-    "doctor": (doctor, plain_flags),
+    "doctor": (doctor, doctor_flags),
     "stats": (stats, plain_flags),
     "config": (config, plain_flags),
     "bench": (bench, bench_flags),

@@ -18,13 +18,19 @@ from typing import Any, NamedTuple
 
 import apsw
 
-from tars.errors import TarsError
+from tars.errors import DamagedIndex, TarsError
 from tars.identifiers import hidden_words
 
 SCHEMA_VERSION = 3
 HAS_VECTOR, PENDING, NO_VECTOR, WITHHELD = 0, 1, 2, 3
 # What a folder that may not be written to, a full disk or a bad mount answers with.
-UNUSABLE = (OSError, apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
+UNWRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
+UNUSABLE = (OSError, *UNWRITABLE)
+DAMAGE = (DamagedIndex, apsw.CorruptError, apsw.NotADBError)
+OUR_TABLES = {"meta", "files", "chunks", "vec_chunks"}
+SLOTS = 1_024  # that vec0 makes room for at once
+FEW_SLOTS = 4 * SLOTS  # not worth packing anew
+FEW_PAGES = 256  # of 16 kB
 
 TABLES = """
 CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -243,14 +249,44 @@ def connect(path: Path) -> apsw.Connection:
     make_private(path)
     conn = apsw.Connection(str(path))
     conn.set_busy_timeout(10_000)
-    load_vectors(conn)
-    conn.create_scalar_function("hidden_words", lambda *text: hidden_words(str(text[0])), 1, deterministic=True)
+    refuse_foreign(conn)  # before anything is changed in it
     conn.execute("PRAGMA page_size = 16384")
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute("PRAGMA synchronous = NORMAL")
+    return equipped(conn)
+
+
+def connect_to_read(path: Path) -> apsw.Connection:
+    """A connection to an index that may not be written to, not even for the marks of its readers."""
+    if not path.exists():
+        raise FileNotFoundError(f"there is no {path}, and none can be made")
+    if has_content(path.with_name(path.name + "-wal")):
+        raise PermissionError("it was not closed properly, and this user may not put it right")
+    # SQLite would make files beside it; nobody changes it while nobody may.
+    uri = f"{path.absolute().as_uri()}?immutable=1"
+    conn = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
+    refuse_foreign(conn)
+    return equipped(conn)
+
+
+def has_content(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
+
+
+def equipped(conn: apsw.Connection) -> apsw.Connection:
+    """The connection with what every question needs."""
+    load_vectors(conn)
+    conn.create_scalar_function("hidden_words", lambda *text: hidden_words(str(text[0])), 1, deterministic=True)
     conn.execute("PRAGMA mmap_size = 1073741824")
     conn.execute("PRAGMA temp_store = MEMORY")
     return conn
+
+
+def refuse_foreign(conn: apsw.Connection) -> None:
+    """A database that holds something, but nothing of ours, is somebody's."""
+    names = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    if names and not names & OUR_TABLES:
+        raise DamagedIndex(f"it is a database of something else, with the table '{min(names)}'")
 
 
 def make_private(path: Path) -> None:
@@ -259,6 +295,17 @@ def make_private(path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+
+
+@contextmanager
+def vec0_errors() -> Iterator[None]:
+    """sqlite-vec has no code for damage, only words."""
+    try:
+        yield
+    except apsw.SQLError as error:
+        if "blob" in str(error) or "Internal sqlite-vec error" in str(error):
+            raise DamagedIndex(str(error)) from None
+        raise
 
 
 def load_vectors(conn: apsw.Connection) -> None:
@@ -271,6 +318,17 @@ def load_vectors(conn: apsw.Connection) -> None:
         conn.load_extension(str(Path(spec.origin).with_name("vec0")))
     finally:
         conn.enable_load_extension(False)
+
+
+def file_at(path: Path | None) -> tuple[int, int] | None:
+    """Which file a path stands for just now."""
+    if path is None:
+        return None
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
 
 
 def init_db(path: Path, identity: Identity) -> apsw.Connection:
@@ -320,15 +378,20 @@ def drop_everything(conn: apsw.Connection) -> None:
         conn.execute(f"DROP TABLE IF EXISTS {name}")
 
 
+def begin_after(conn: apsw.Connection, identity: Identity, *, last_rowid: int, generation: int) -> None:
+    """Make the tables, to be filled with rowids and generations that living readers have not seen."""
+    drop_everything(conn)
+    create_everything(conn, identity)
+    set_meta(conn, "generation", generation + 1)
+    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chunks', ?)", (last_rowid,))
+
+
 def start_again(conn: apsw.Connection, identity: Identity) -> None:
     """Empty tables; generation and rowids go on from where they were, for the readers that hold some of them."""
     last = highest_rowid(conn)
     known = has_table(conn, "meta")
     row = conn.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone() if known else None
-    drop_everything(conn)
-    create_everything(conn, identity)
-    set_meta(conn, "generation", (int(row[0]) if row else 0) + 1)
-    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chunks', ?)", (last,))
+    begin_after(conn, identity, last_rowid=last, generation=int(row[0]) if row else 0)
 
 
 def create_everything(conn: apsw.Connection, identity: Identity) -> None:
@@ -469,25 +532,50 @@ def delete_file(conn: apsw.Connection, file_id: int) -> None:
 class Store:
     """An open index."""
 
-    def __init__(self, conn: apsw.Connection) -> None:
-        self.conn = conn
+    def __init__(self, conn: apsw.Connection, path: Path | None = None, *, read_only: bool = False) -> None:
+        self.conn, self.path, self.read_only = conn, path, read_only
+        self._file = file_at(path)
         self._passages = (-1, 0)  # generation, count: counting takes a while, and every search asks
 
     @classmethod
     def open(cls, path: Path) -> Store:
         """The index as it is; `prepare` makes it what it should be."""
         try:
-            return cls(connect(path))
-        except (apsw.NotADBError, apsw.CorruptError) as error:
-            raise TarsError(f"the index {path} is damaged ({error}); remove that file and run: tars index") from None
+            conn = connect(path)
+            return cls(conn, path, read_only=conn.readonly("main"))
+        except DAMAGE as error:
+            raise DamagedIndex(str(error)) from None
         except UNUSABLE as error:
-            raise TarsError(f"cannot open the index {path}: {error}") from None
+            refused = error
+        try:
+            return cls(connect_to_read(path), path, read_only=True)
+        except DAMAGE as error:
+            raise DamagedIndex(str(error)) from None
+        except UNUSABLE as error:
+            raise TarsError(f"cannot open the index {path}: {refused}; {error}") from None
 
     def prepare(self, identity: Identity) -> None:
         prepare(self.conn, identity)
 
     def close(self) -> None:
         self.conn.close()
+
+    def is_elsewhere(self) -> bool:
+        """Whether the file that is open is no longer the one at its path: it was set aside or removed."""
+        return file_at(self.path) != self._file
+
+    @contextmanager
+    def snapshot(self) -> Iterator[None]:
+        """See one state of the index, whatever is written meanwhile."""
+        if self.conn.in_transaction:
+            yield
+            return
+        self.conn.execute("BEGIN")
+        try:
+            yield
+        finally:
+            if self.conn.in_transaction:  # SQLite ends it by itself if it finds damage
+                self.conn.execute("COMMIT")
 
     # ---- the state of the whole
 
@@ -656,10 +744,25 @@ class Store:
                 self.conn.execute("UPDATE chunks SET vector_state = ? WHERE id = ?", (state, rowid))
             next_generation(self.conn)
 
-    def erase(self, identity: Identity) -> None:
-        """Start again from nothing."""
+    def begin_after(self, other: Store, identity: Identity) -> None:
+        """Start from nothing, to take the place of another index whose readers live on."""
         with transaction(self.conn):
-            start_again(self.conn, identity)
+            begin_after(
+                self.conn, identity, last_rowid=highest_rowid(other.conn), generation=int(other.meta("generation", 0))
+            )
+
+    def become(self, other: Store) -> None:
+        """Take over all that another index holds, in one transaction: readers see the old or the new, never both."""
+        generation = max(self.generation, other.generation) + 1
+        with transaction(other.conn):
+            set_meta(other.conn, "generation", generation)
+        self.copy(other)
+        self.checkpoint()
+
+    def copy(self, other: Store) -> None:
+        """Hold what another index holds, page by page, and nothing else."""
+        with self.conn.backup("main", other.conn, "main") as copying:
+            copying.step(-1)
 
     def set_communities(self, communities: Mapping[int, int]) -> None:
         """Store the community of each note that has one."""
@@ -676,6 +779,24 @@ class Store:
         if not self.meta("complete"):
             with transaction(self.conn):
                 set_meta(self.conn, "complete", 1)
+
+    def slots(self) -> tuple[int, int]:
+        """Vectors, and the places that the file keeps for vectors."""
+        used = first(self.conn.execute("SELECT count(*) FROM vec_chunks_rowids"))
+        return int(used), SLOTS * int(first(self.conn.execute("SELECT count(*) FROM vec_chunks_chunks")))
+
+    def pack(self) -> None:
+        """Give back the space of what is gone, if that is more than is in use; vec0 seldom gives back a place."""
+        used, places = self.slots()
+        if places > max(2 * used, FEW_SLOTS):
+            with transaction(self.conn):
+                identity, rows = self.identity, list(self.all_vectors())
+                self.conn.execute("DROP TABLE vec_chunks")
+                create_vectors(self.conn, identity.dimensions if identity else 0)
+                self.conn.executemany("INSERT INTO vec_chunks (rowid, embedding) VALUES (?, ?)", rows)
+        free, pages = (int(first(self.conn.execute(f"PRAGMA {name}_count"))) for name in ("freelist", "page"))
+        if free > max(pages / 2, FEW_PAGES):
+            self.conn.execute("VACUUM")
 
     def tidy(self) -> None:
         """Merge the full text's segments after many changes."""
@@ -732,7 +853,8 @@ class Store:
         """Rowids and cosines of the nearest passages, nearest first."""
         subset, values = self._subset(filters)
         sql = f"SELECT rowid, distance FROM vec_chunks WHERE embedding MATCH ? AND k = ? {subset} ORDER BY distance"
-        rows = self.conn.execute(sql, (vector, min(limit, 4096), *values))
+        with vec0_errors():
+            rows = list(self.conn.execute(sql, (vector, min(limit, 4096), *values)))
         return [(rowid, 1 - distance * distance / 2) for rowid, distance in rows]
 
     def _subset(self, filters: Filters | None) -> tuple[str, list[Any]]:
@@ -804,10 +926,12 @@ class Store:
 
     def vectors(self, rowids: Sequence[int]) -> dict[int, bytes]:
         sql = "SELECT rowid, embedding FROM vec_chunks WHERE rowid = ?"
-        return dict(row for rowid in rowids for row in self.conn.execute(sql, (rowid,)))
+        with vec0_errors():
+            return dict(row for rowid in rowids for row in self.conn.execute(sql, (rowid,)))
 
     def all_vectors(self) -> Iterator[tuple[int, bytes]]:
-        yield from self.conn.execute("SELECT rowid, embedding FROM vec_chunks")
+        with vec0_errors():
+            yield from self.conn.execute("SELECT rowid, embedding FROM vec_chunks")
 
     def vector_rowids(self) -> list[int]:
         return [row[0] for row in self.conn.execute("SELECT id FROM chunks WHERE vector_state = 0 ORDER BY id")]
@@ -875,6 +999,16 @@ class Store:
             name: {row[0] for row in self.conn.execute(f"SELECT {key[name]} FROM {table}")}
             for name, table in ROWID_TABLES.items()
         }
+
+    def sample(self, count: int) -> list[tuple[Passage, int]]:
+        """A few passages, spread over the index, of notes that have few of them; and the state of their vectors."""
+        last = highest_rowid(self.conn)
+        sql = """SELECT id, vector_state FROM chunks c WHERE id >= ?
+                 AND (SELECT count(*) FROM chunks o WHERE o.file_id = c.file_id) <= 30 ORDER BY id LIMIT 1"""
+        rows = [self.conn.execute(sql, (last * at // count,)).fetchone() for at in range(count)]
+        states: dict[int, int] = dict(row for row in rows if row)
+        passages = self.passages(list(states))
+        return [(passages[rowid], states[rowid]) for rowid in sorted(passages)]
 
     def vector_version(self) -> str:
         return str(first(self.conn.execute("SELECT vec_version()")))

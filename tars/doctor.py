@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
-from tars.errors import TarsError
+from tars.db import DAMAGE
+from tars.errors import DamagedIndex, TarsError
 from tars.indexer import find_changes
 
 if TYPE_CHECKING:
     from tars.app import App
+
+
+def index_anew(app: App) -> str:
+    """Make the whole index again, aside; the old one answers meanwhile."""
+    return done(app.build(full=True), "made the index anew")
+
+
+def index_now(app: App) -> str:
+    return done(app.build(), "brought the index up to the notes")
+
+
+def done(report: object, what: str) -> str:
+    return what if report else "another process is indexing; try again when that is done"
+
+
+CURES = (index_anew, index_now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +38,7 @@ class Check:
     ok: bool
     found: str
     remedy: str = ""
+    cure: Callable[[App], str] | None = None  # what `--fix` does about it
 
 
 def examine(app: App) -> list[Check]:
@@ -27,27 +46,32 @@ def examine(app: App) -> list[Check]:
     checks = [folder_is_there(app)]
     try:
         store = app.store
+    except DamagedIndex as error:
+        found = f"{app.config.index_file} is damaged: {error}"
+        return [*checks, Check("index", False, found, "run: tars index, which sets it aside", index_now)]
     except TarsError as error:
-        return [
-            *checks,
-            Check(
-                "index",
-                False,
-                str(error),
-                "see that its folder can be written to, or remove the file; then: tars index",
-            ),
-        ]
+        remedy = "see that its folder can be written to, or remove the file; then: tars index"
+        return [*checks, Check("index", False, str(error), remedy)]
     checks.append(vectors_load(app))
     if not store.identity:
-        return [*checks, Check("index", False, "not made yet", "run: tars index"), backend_answers(app)]
+        checks.append(Check("index", False, "not made yet", "run: tars index", index_now))
+        return [*checks, backend_answers(app)]
     checks.append(identity_is_current(app))
     try:
-        checks += [tables_agree(app), database_is_sound(app)]
-    except apsw.Error as error:
-        checks.append(Check("tables", False, str(error), "run: tars index --full"))
+        checks += [tables_agree(app), database_is_sound(app), passages_are_found(app)]
+    except (apsw.Error, *DAMAGE) as error:
+        checks.append(Check("tables", False, str(error), "run: tars index --full", index_anew))
     if checks[0].ok:
         checks += [index_is_current(app), everything_was_read(app)]
     return [*checks, vectors_are_complete(app), backend_answers(app)]
+
+
+def mend(app: App) -> list[str]:
+    """Do something about everything that is wrong and can be put right; what was done."""
+    cures = {check.cure for check in examine(app) if not check.ok} - {None}
+    if index_anew in cures:
+        cures -= {index_now}
+    return [cure(app) for cure in CURES if cure in cures]
 
 
 def folder_is_there(app: App) -> Check:
@@ -65,7 +89,7 @@ def identity_is_current(app: App) -> Check:
     found, wanted = app.store.identity, app.wanted_identity()
     if found == wanted:
         return Check("index identity", True, f"{wanted.embedding}, {wanted.dimensions} dimensions")
-    return Check("index identity", False, f"made with {found}, settings ask for {wanted}", "run: tars index")
+    return Check("index identity", False, f"made with {found}, settings ask for {wanted}", "run: tars index", index_now)
 
 
 def tables_agree(app: App) -> Check:
@@ -78,17 +102,29 @@ def tables_agree(app: App) -> Check:
         f"{len(chunks ^ words)} rows differ between chunks and chunks_fts,"
         f" {len((chunks - vectorless) ^ vectors)} between chunks and vec_chunks"
     )
-    return Check("tables", False, found, "run: tars index --full")
+    return Check("tables", False, found, "run: tars index --full", index_anew)
 
 
 def database_is_sound(app: App) -> Check:
     damage = app.store.damage()
-    return Check("database", not damage, "; ".join(damage[:3]) or "sound", "run: tars index --full" if damage else "")
+    if not damage:
+        return Check("database", True, "sound")
+    return Check("database", False, "; ".join(damage[:3]), "run: tars index --full", index_anew)
+
+
+def passages_are_found(app: App) -> Check:
+    """Search finds what is known to be there."""
+    from tars.canaries import unfound
+
+    lost = unfound(app.index)
+    if not lost:
+        return Check("search", True, "finds passages by words, by vectors and by both")
+    return Check("search", False, "; ".join(lost), "run: tars index --full", index_anew)
 
 
 def index_is_current(app: App) -> Check:
     if not app.store.is_complete():
-        return Check("index and folder", False, "the index was never finished", "run: tars index")
+        return Check("index and folder", False, "the index was never finished", "run: tars index", index_now)
     changes = find_changes(app.store, app.config.memory_dir)
     if not changes:
         return Check("index and folder", True, f"the same, {changes.unchanged} notes")
@@ -110,7 +146,7 @@ def vectors_are_complete(app: App) -> Check:
     pending = app.store.counts()["pending"]
     if not pending:
         return Check("vectors", True, "none pending")
-    return Check("vectors", False, f"{pending} passages wait for a vector", "run: tars index")
+    return Check("vectors", False, f"{pending} passages wait for a vector", "run: tars index", index_now)
 
 
 def backend_answers(app: App) -> Check:

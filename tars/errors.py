@@ -18,6 +18,10 @@ class EmbeddingError(TarsError):
     """The embedding backend cannot be used now; text is still indexed and vectors stay pending."""
 
 
+class DamagedIndex(TarsError):
+    """The file of the index is no index, or none that can be read; it is set aside and made anew."""
+
+
 class ChatError(TarsError):
     """The model cannot be asked, or its answer broke off; the message says what to do."""
 

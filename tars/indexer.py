@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from tars import chunker, memory
 from tars.db import HAS_VECTOR, NO_VECTOR, PENDING, WITHHELD, FileStamp, Store, StoredChunk, StoredFile
-from tars.errors import EmbeddingError
+from tars.errors import EmbeddingError, TarsError
 from tars.graph import louvain
 from tars.memory import NoteFile, Skipped
 
@@ -29,6 +29,7 @@ SOME_CHANGES = 20  # notes; a run of so many is no longer one that somebody wait
 FEW_LINKS = 1_000  # grouped in a few hundredths of a second
 # A file changed twice within the clock's step can keep its size and time; so fresh a time is not trusted.
 FRESH_NS = 2_000_000_000
+MANY_NOTES = 20  # that do not vanish at once but with their drive
 
 Progress = Callable[[int, int], None]
 
@@ -63,6 +64,11 @@ class Changes:
 def find_changes(store: Store, folder: Path) -> Changes:
     notes, unlistable = memory.list_notes(folder)
     known = store.stamps()
+    if not notes and len(known) >= MANY_NOTES and memory.is_bare(folder):
+        raise TarsError(
+            f"the memory folder {folder} is empty, and the index knows {len(known)} notes: is a drive not mounted?"
+            " Nothing was removed; if the notes are gone for good: tars index --full"
+        )
     changed = [n for n in notes if (s := known.get(n.path)) is None or (s.size, s.mtime_ns) != (n.size, n.mtime_ns)]
     there = {note.path for note in notes}
     hidden = tuple(skip.path for skip in unlistable if skip.path.endswith("/"))
@@ -88,6 +94,7 @@ class Indexer:
         self.store, self.folder, self.embedder, self.table = store, folder, embedder, table
         self.chunk_chars, self.max_file_bytes, self.clock = chunk_chars, max_file_bytes, clock
         self._down: str | None = None  # why the embedding backend is not asked again in this run
+        self._out_of_reach: list[Skipped] = []  # notes that stay as the index knows them
 
     def run(self, changes: Changes, progress: Progress = lambda done, total: None) -> Report:
         """Take in the changes; the caller holds the writer lock."""
@@ -114,11 +121,13 @@ class Indexer:
         if report.indexed + report.removed >= MANY_CHANGES:
             self.store.tidy()
         self._find_communities(report)
+        if report.indexed + report.removed:
+            self.store.pack()
         self.store.mark_complete()
         if report.indexed or report.removed or report.embedded:
             self.store.checkpoint()
         report.pending = self.store.counts()["pending"] if self.store.has_pending() else 0
-        report.skipped = changes.unlistable + [Skipped(*row) for row in self.store.skipped()]
+        report.skipped = changes.unlistable + self._out_of_reach + [Skipped(*row) for row in self.store.skipped()]
         report.warning = self._down
 
     def _find_communities(self, report: Report) -> None:
@@ -167,7 +176,7 @@ class Indexer:
         report.indexed += sum(file.skipped is None for file in files)
 
     def _read(self, note: NoteFile) -> StoredFile | None:
-        """The note with its passages, still without vectors; None if it has vanished."""
+        """The note with its passages, still without vectors; None if it has vanished or is out of reach."""
         modified = moment(note.mtime_ns)
         fresh = abs(self.clock() * 1e9 - note.mtime_ns) < FRESH_NS
         file = StoredFile(
@@ -182,6 +191,9 @@ class Indexer:
             content = memory.read_bytes(self.folder, note.path, max_bytes=self.max_file_bytes)
             text = memory.decode(content)
         except FileNotFoundError:
+            return None
+        except memory.OutOfReach as reason:
+            self._out_of_reach.append(Skipped(note.path, str(reason)))
             return None
         except memory.Undecodable as reason:
             return replace(file, skipped=str(reason))

@@ -24,18 +24,21 @@ class Lock:
 
     def acquire(self, wait_seconds: float = 0) -> bool:
         """Whether it could be had within the time."""
-        self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # Never open a file that is there: closing it would drop the locks that this process holds on it (POSIX).
-        with suppress(FileExistsError):
-            os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        conn = apsw.Connection(str(self.path))
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            # Never open a file that is there: closing it would drop the locks that this process holds on it (POSIX).
+            with suppress(FileExistsError):
+                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            conn = apsw.Connection(str(self.path))
+        except (OSError, apsw.CantOpenError) as error:
+            raise TarsError(f"cannot write beside {self.path}: {error}") from None
         conn.set_busy_timeout(int(wait_seconds * 1000))
         try:
             conn.execute("BEGIN EXCLUSIVE")
         except apsw.BusyError:
             conn.close()
             return False
-        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError) as error:
+        except (apsw.ReadOnlyError, apsw.CantOpenError, apsw.IOError, apsw.FullError) as error:
             conn.close()
             raise TarsError(f"cannot write beside {self.path}: {error}") from None
         self._conn = conn

@@ -362,9 +362,9 @@ def test_a_search_that_fails_is_a_notice_and_the_model_is_still_asked(start: Sta
     with ScriptedAnthropic([reply("Hello.")]) as server:
         conversation = start(server)
         app = conversation.app
-        app.store.close()
-        del app.__dict__["store"]
-        app.config.index_file.write_bytes(b"this is no database at all, not even a small one" * 100)
+        app.__exit__()
+        app.config.index_file.unlink()
+        app.config.index_file.mkdir()
         events, _ = finish(conversation.ask("hello"))
 
     assert said(events) == "Hello."

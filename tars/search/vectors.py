@@ -41,7 +41,7 @@ class Matrix:
     """All vectors of an index in memory, patched with the rows that changed when its generation does."""
 
     def __init__(self, store: Store) -> None:
-        self.store, self.dimensions = store, 0
+        self.store, self.dimensions, self.embedding = store, 0, ""
         self.generation = -1
         self.rowids: Any = None
         self.rows: Any = None
@@ -68,9 +68,10 @@ class Matrix:
         generation = self.store.generation
         if generation == self.generation:
             return
-        dimensions = self.store.identity.dimensions if self.store.identity else 0
-        if self.rowids is None or dimensions != self.dimensions:
-            self.dimensions = dimensions
+        identity = self.store.identity
+        made_with = (identity.embedding, identity.dimensions) if identity else ("", 0)
+        if self.rowids is None or made_with != (self.embedding, self.dimensions):
+            self.embedding, self.dimensions = made_with
             self._load()
         else:
             self._patch()
@@ -91,7 +92,7 @@ class Matrix:
         self.rowids, self.rows = seen[:count], rows[:count]
 
     def _patch(self) -> None:
-        """Rowids are never used again, so a known rowid has the vector it had."""
+        """Rowids are never used again, so a known rowid has the vector it had, as long as the model is the same."""
         import numpy as np
 
         now = np.array(self.store.vector_rowids(), dtype=np.int64)

@@ -111,6 +111,7 @@ def load(
                 break
     memory_dir, memory_origin = find_memory(values.pop("memory_dir", None), places, cwd or Path.cwd())
     origins.setdefault("memory_dir", memory_origin)
+    refuse_inside(memory_dir, places)
     if "now" in values:
         values["now"] = parse_now(values["now"], origins["now"])
     for section in ("index", "agent", "search"):
@@ -138,7 +139,10 @@ def find_places(environ: Mapping[str, str]) -> Places:
     import platformdirs
 
     dirs = platformdirs.PlatformDirs("tars", appauthor=False)
-    return Places(dirs.user_config_path / "config.toml", dirs.user_data_path, dirs.user_state_path)
+    try:
+        return Places(dirs.user_config_path / "config.toml", dirs.user_data_path, dirs.user_state_path)
+    except RuntimeError:
+        raise UsageError("there is no home directory to keep things in; set HOME, or TARS_HOME to a folder") from None
 
 
 def find_memory(given: str | None, places: Places, cwd: Path) -> tuple[Path, str]:
@@ -148,6 +152,13 @@ def find_memory(given: str | None, places: Places, cwd: Path) -> tuple[Path, str
     if (cwd / "memory").is_dir():
         return resolve(cwd / "memory"), "./memory"
     return resolve(places.data / "memory"), "default"
+
+
+def refuse_inside(memory_dir: Path, places: Places) -> None:
+    """What tars keeps would be synchronised, indexed and written again for ever."""
+    for place in (places.data, places.state):
+        if place.resolve().is_relative_to(memory_dir):
+            raise UsageError(f"{place} is inside the memory folder {memory_dir}; set TARS_HOME to a folder outside it")
 
 
 def expanded(path: str) -> Path:

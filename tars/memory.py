@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import re
 import stat
@@ -20,6 +21,15 @@ IGNORE_FILE = ".tarsignore"
 CONFLICT_COPY = re.compile(r"\.sync-conflict-|conflicted copy|\(conflict(ed)?[ )]|\.orig\.md$", re.IGNORECASE)
 BOMS = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be", codecs.BOM_UTF8: "utf-8"}
 LATEST_NS = 2**63 - 1  # as far as SQLite counts; a file's time can be set beyond
+# What a drive or a network mount answers while it is away, and a machine that has too much open.
+PASSING = {
+    getattr(errno, name)
+    for name in (
+        *("EIO", "ESTALE", "ETIMEDOUT", "ENOTCONN", "EHOSTDOWN", "EHOSTUNREACH", "EREMOTEIO", "ENODEV", "ENXIO"),
+        *("EBUSY", "EAGAIN", "EMFILE", "ENFILE", "ENOMEM"),
+    )
+    if hasattr(errno, name)
+}
 DAILY_NAME = re.compile(r"\d{4}-\d{2}-\d{2}\.md")
 
 STARTER_NOTES = {
@@ -49,6 +59,10 @@ class Unreadable(TarsError):
     """A note that is there but cannot be read as text; the message is the reason."""
 
 
+class OutOfReach(Unreadable):
+    """A note that cannot be read just now: a drive or a network that does not answer says nothing about the note."""
+
+
 class Undecodable(Unreadable):
     """A note whose bytes are no text that tars knows, for as long as they stay the same."""
 
@@ -67,6 +81,11 @@ def ensure_folder(folder: Path) -> bool:
 def for_owner(path: str, flags: int) -> int:
     """An opener that makes files which only their owner reads."""
     return os.open(path, flags, 0o600)
+
+
+def is_bare(folder: Path) -> bool:
+    """Whether there is nothing in a folder at all, as in the place of a drive that is away."""
+    return next(folder.iterdir(), None) is None
 
 
 def list_notes(folder: Path) -> tuple[list[NoteFile], list[Skipped]]:
@@ -141,7 +160,7 @@ def read_bytes(folder: Path, path: str, *, max_bytes: int) -> bytes:
     except FileNotFoundError:
         raise
     except OSError as error:
-        raise Unreadable(reason_of(error)) from None
+        raise (OutOfReach if error.errno in PASSING else Unreadable)(reason_of(error)) from None
     if large or len(content) > max_bytes:
         raise Unreadable(f"larger than {max_bytes // 1_000_000} MB (setting index.max_file_mb)")
     return content

@@ -23,6 +23,7 @@ from tars.output import (
     progress_bar,
     search_json,
     show_passages,
+    show_schedule,
     summary,
     tell_problems,
 )
@@ -30,6 +31,7 @@ from tars.output import (
 if TYPE_CHECKING:
     from tars.app import App
     from tars.conversation import Conversation
+    from tars.schedule import Entry, Installed, Scheduler
     from tars.search.pipeline import Outcome
 
 DONE, FAILED, USAGE, NOTHING_FOUND, SOME_SKIPPED, INTERRUPTED = 0, 1, 2, 3, 4, 130
@@ -42,6 +44,7 @@ usage: tars                         talk
        tars remember FACT           write a fact to Memory.md
        tars forget TEXT             remove the line that says it
        tars sessions                earlier conversations; --continue, --resume ID go on with one
+       tars schedule install        let cron, systemd or launchd run `tars index`; list, test, remove
        tars doctor | stats | config health with remedies | figures | settings and their origin
        tars bench DIR               how well and how fast search finds what is known to be there
 
@@ -347,10 +350,13 @@ def index_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="throw the index away and make it anew")
     parser.add_argument("--json", action="store_true", help="print a report as JSON")
     parser.add_argument("--quiet", action="store_true", help="say nothing, not even what was skipped")
+    parser.add_argument("--log", metavar="FILE", help="say nothing, and add a line about the run to FILE")
 
 
 def index(args: argparse.Namespace) -> int:
     """Bring the index up to the notes. Ends with 4 if some files had to be skipped."""
+    if args.log:
+        return index_into_log(args)
     with open_app(args, say=None if args.quiet else complain) as app:
         with progress_bar(sys.stderr.isatty() and not args.quiet) as progress:
             report = app.build(full=args.full, progress=progress)
@@ -365,6 +371,26 @@ def index(args: argparse.Namespace) -> int:
         if not args.quiet:
             tell_problems(report)
         return SOME_SKIPPED if report.skipped else DONE
+
+
+def index_into_log(args: argparse.Namespace) -> int:
+    """As a scheduler runs it: behind everybody else, and whatever comes of it is a line in the log."""
+    from pathlib import Path
+
+    from tars.schedule import RunLog, describe, step_back
+
+    step_back()
+    log = RunLog(Path(args.log).absolute())
+    try:
+        with open_app(args, say=None) as app:
+            report = app.build(full=args.full)
+    except Exception as error:
+        log.add("failed", str(error) if isinstance(error, TarsError) else f"{type(error).__name__}: {error}")
+        if not isinstance(error, TarsError):
+            raise  # a bug keeps its traceback
+        return USAGE if isinstance(error, UsageError) else FAILED
+    log.add(*describe(report))
+    return SOME_SKIPPED if report and report.skipped else DONE
 
 
 def search_flags(parser: argparse.ArgumentParser) -> None:
@@ -459,6 +485,104 @@ def iso_range(text: str) -> tuple[str, str]:
 
 
 # ---- looking after it
+
+
+def schedule_flags(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("action", choices=("install", "list", "test", "remove"))
+    parser.add_argument("--every", default="30m", metavar="TIME", help="how often: 15m, 1h, daily (default 30m)")
+    for name in ("cron", "systemd", "launchd"):
+        parser.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=f"use {name}")
+    parser.add_argument(
+        "--print", dest="show", action="store_true", help="show what install would write, change nothing"
+    )
+    parser.add_argument("--all", action="store_true", help="remove the entries of every memory folder")
+    parser.add_argument("--json", action="store_true", help="print JSON (list)")
+
+
+def schedule(args: argparse.Namespace) -> int:
+    """Let the machine's scheduler keep the index true: install, list, test (run it now as it would), remove."""
+    actions = {"install": schedule_install, "list": schedule_list, "test": schedule_test, "remove": schedule_remove}
+    with open_app(args) as app:
+        return actions[args.action](app, args)
+
+
+def schedule_install(app: App, args: argparse.Namespace) -> int:
+    from tars import schedule
+
+    entry = schedule.entry_for(app.config, schedule.parse_every(args.every))
+    known = schedule.schedulers()
+    if args.show:
+        named = [scheduler for scheduler in known if scheduler.name == args.kind]
+        show_rendered(named[0] if named else schedule.choose("", entry, known), entry)
+        return DONE
+    chosen = schedule.choose(args.kind or "", entry, known)
+    schedule.install(entry, chosen, known, complain)
+    complain(f"{chosen.name} runs `tars index` for {printable(entry.memory)} {entry.every}")
+    if chosen.name == "systemd" and schedule.needs_linger():
+        complain("it does so while you are logged in; `loginctl enable-linger` makes it always")
+    complain("`tars schedule test` tries it now")
+    return DONE
+
+
+def show_rendered(scheduler: Scheduler, entry: Entry) -> None:
+    for part in scheduler.render(entry):
+        complain(f"{scheduler.name} would have in {printable(part.where)}:")
+        print(part.content.decode(errors="surrogateescape"), end="", flush=True)
+
+
+def schedule_list(app: App, args: argparse.Namespace) -> int:
+    from tars import schedule
+
+    rows = [entry.row(app.now()) for entry in schedule.installed(schedule.schedulers(), complain)]
+    if args.json:
+        print_json({"entries": [asdict(row) for row in rows]})
+    else:
+        show_schedule(rows)
+    if not rows:
+        complain("nothing is scheduled; `tars schedule install` does it")
+    return DONE if rows else NOTHING_FOUND
+
+
+def schedule_test(app: App, args: argparse.Namespace) -> int:
+    found = own_entries(app)
+    if not found:
+        complain(f"nothing is scheduled for {printable(str(app.config.memory_dir))}; `tars schedule install` does it")
+        return NOTHING_FOUND
+    for one in found:
+        before = one.last_run()
+        fired = one.scheduler.fire(one.entry)
+        line = one.last_run() if one.last_run() != before else None
+        print(f"{one.scheduler.name}: exit status {fired.status}")
+        print(printable(str(line)) if line else f"no line was added to {printable(str(one.entry.log.file))}")
+        for said in fired.output.splitlines():
+            print(printable(said))
+        if fired.status not in (DONE, SOME_SKIPPED) or not line:
+            return FAILED
+    return fired.status
+
+
+def schedule_remove(app: App, args: argparse.Namespace) -> int:
+    found = own_entries(app, everybody=args.all)
+    for one in found:
+        one.scheduler.remove(one.entry.id)
+        complain(f"{one.scheduler.name} no longer runs `tars index` for {printable(one.entry.memory)}")
+    if not found:
+        complain("there was nothing to remove; `tars schedule list` shows what there is")
+    return DONE if found else NOTHING_FOUND
+
+
+def own_entries(app: App, *, everybody: bool = False) -> list[Installed]:
+    """The entries of this memory, or of all; that there are none is not said while a scheduler cannot be asked."""
+    from tars import schedule
+
+    trouble: list[str] = []
+    there = list(schedule.installed(schedule.schedulers(), trouble.append))
+    own = [one for one in there if everybody or one.entry.id == schedule.identifier(app.config)]
+    if trouble and not own:
+        raise TarsError("; ".join(trouble))
+    for message in trouble:
+        complain(message)
+    return own
 
 
 def plain_flags(parser: argparse.ArgumentParser) -> None:
@@ -592,6 +716,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Flags]] = {
     "remember": (remember, remember_flags),
     "forget": (forget, forget_flags),
     "sessions": (list_sessions, sessions_flags),
+    "schedule": (schedule, schedule_flags),
     "doctor": (doctor, doctor_flags),
     "stats": (stats, plain_flags),
     "config": (config, plain_flags),

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tars.errors import UsageError
+from tars.errors import TarsError, UsageError
 
 T = TypeVar("T")
 
@@ -271,3 +271,54 @@ def terminal(environ: Mapping[str, str] = os.environ) -> Terminal:
 
 def no_colour(environ: Mapping[str, str] = os.environ) -> bool:
     return bool(environ.get("NO_COLOR")) or environ.get("TERM") == "dumb"
+
+
+# ---- for runs that a scheduler starts
+
+XDG = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME")
+
+
+def kept_environment(environ: Mapping[str, str] = os.environ, *, ollama: bool = False) -> dict[str, str]:
+    """What a run needs of the environment to find the same places and the same Ollama; never a key."""
+    places = ("TARS_HOME",) if environ.get("TARS_HOME") else ("HOME", *XDG)
+    kept = {name: str(expanded(environ[name]).absolute()) for name in places if environ.get(name)}
+    if kept.get("HOME") == home_folder():
+        del kept["HOME"]  # the scheduler sets it itself
+    host = environ.get("OLLAMA_HOST", "")
+    if "@" not in host and "?" not in host:
+        return {**kept, "OLLAMA_HOST": host} if host else kept
+    if ollama:
+        raise UsageError(
+            "OLLAMA_HOST holds a password, and a scheduler's table is no place for one;"
+            " set ollama_host in the config file instead, and unset OLLAMA_HOST"
+        )
+    return kept
+
+
+def login_environment() -> dict[str, str]:
+    """All that cron gives a program."""
+    import pwd
+
+    try:
+        user = pwd.getpwuid(os.getuid())
+    except KeyError:
+        raise TarsError(f"the user {os.getuid()} has no account here, so no scheduler runs programs for it") from None
+    return {"HOME": user.pw_dir, "LOGNAME": user.pw_name, "SHELL": "/bin/sh", "PATH": "/usr/bin:/bin"}
+
+
+def home_folder() -> str:
+    """As the system knows it, whatever HOME says."""
+    try:
+        return login_environment()["HOME"]
+    except (ImportError, TarsError):
+        return ""
+
+
+def in_plain_english(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """For programs whose complaints are read."""
+    return {**environ, "LC_ALL": "C"}
+
+
+def user_units(environ: Mapping[str, str] = os.environ) -> Path:
+    """Where systemd's user manager looks for units."""
+    return Path(environ.get("XDG_CONFIG_HOME") or "~/.config").expanduser().absolute() / "systemd" / "user"

@@ -6,12 +6,13 @@ import json
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from tars.indexer import Report
+    from tars.schedule import Row
     from tars.search.pipeline import Outcome
     from tars.search.query import SearchResult
 
@@ -119,6 +120,20 @@ class progress_bar:
     def __exit__(self, *exc: object) -> None:
         if self.drawn:
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
+
+
+# ---- schedule
+
+
+def show_schedule(rows: Sequence[Row]) -> None:
+    """Each entry with what is known of its runs, for a person."""
+    for number, row in enumerate(rows):
+        said = f"{row.last_run} {row.last_result}: {row.last_text}" if row.last_run else "none yet"
+        late = f" (late: is {row.scheduler} running? `tars schedule test` tries the entry)" if row.late else ""
+        print("\n" * bool(number) + f"{printable(row.memory)}")
+        print(f"  runs      {row.schedule}, by {row.scheduler} ({row.id})")
+        print(f"  last run  {printable(said)}{late}")
+        print(f"  next run  {row.next_run or 'not known, since the schedule was set by hand'}")
 
 
 # ---- search

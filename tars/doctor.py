@@ -11,6 +11,7 @@ import apsw
 from tars.db import DAMAGE
 from tars.errors import DamagedIndex, TarsError
 from tars.indexer import find_changes
+from tars.schedule.entry import log_for
 
 if TYPE_CHECKING:
     from tars.app import App
@@ -43,7 +44,7 @@ class Check:
 
 def examine(app: App) -> list[Check]:
     """Every check, in the order in which one depends on the other."""
-    checks = [folder_is_there(app)]
+    checks = [folder_is_there(app), *schedule_works(app)]
     try:
         store = app.store
     except DamagedIndex as error:
@@ -79,6 +80,16 @@ def folder_is_there(app: App) -> Check:
     if folder.is_dir():
         return Check("memory folder", True, str(folder))
     return Check("memory folder", False, f"{folder} does not exist", "make it, or name another with --memory")
+
+
+def schedule_works(app: App) -> list[Check]:
+    """What came of the last run that nobody watched; no check if there never was one."""
+    last = log_for(app.config).last()
+    if not last:
+        return []
+    failed = last.result == "failed"
+    found = f"{last.time.isoformat(timespec='seconds')} {last.result}: {last.text}"
+    return [Check("scheduled run", not failed, found, "run: tars schedule test" if failed else "")]
 
 
 def vectors_load(app: App) -> Check:

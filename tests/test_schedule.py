@@ -22,6 +22,7 @@ from conftest import write
 
 from tars.app import App
 from tars.config import kept_environment, load
+from tars.doctor import examine
 from tars.errors import TarsError, UsageError
 from tars.locks import Lock
 from tars.schedule import (
@@ -38,6 +39,7 @@ from tars.schedule import (
     systemd,
 )
 from tars.schedule.cron import Cron
+from tars.schedule.entry import log_for
 from tars.schedule.launchd import Launchd
 from tars.schedule.log import RunLog
 from tars.schedule.systemd import Systemd
@@ -703,6 +705,19 @@ def test_a_key_does_not_reach_the_log(tmp_path: Path) -> None:
     RunLog(tmp_path / "log").add("failed", "401 for sk-ant-api03-abcdef")
 
     assert "abcdef" not in (tmp_path / "log").read_text()
+
+
+def test_the_doctor_knows_if_the_last_run_failed(app: App) -> None:
+    never = [check.name for check in examine(app)]
+    log_for(app.config).add("done", "1 indexed")
+    done = {check.name: check.ok for check in examine(app)}
+    log_for(app.config).add("failed", "no such folder")
+    failed = {check.name: check for check in examine(app)}["scheduled run"]
+
+    assert "scheduled run" not in never
+    assert done["scheduled run"]
+    assert (failed.ok, failed.remedy) == (False, "run: tars schedule test")
+    assert failed.found.endswith(" failed: no such folder")
 
 
 def test_a_line_that_was_cut_off_is_passed_over(tmp_path: Path) -> None:

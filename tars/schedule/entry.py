@@ -87,19 +87,23 @@ def entry_for(config: Config, every: Every) -> Entry:
     """The entry that keeps this memory's index true, wherever it is started from."""
     if not sys.executable:
         raise TarsError("cannot tell which Python runs tars, so no scheduler can be told")
-    name = identifier(config)
     # -P: the scheduler starts in the home folder, and a folder named tars there must not pass for the program.
     program = [sys.executable, "-P", "-m", "tars", "--memory", str(config.memory_dir)]
     if config.origins.get("embedding") in ("--embedding", "TARS_EMBEDDING"):
         program += ["--embedding", config.embedding]
-    program += ["index", "--log", str(config.places.state / "schedule" / f"{name}.log")]
-    return Entry(name, every, tuple(program), kept_environment(ollama=config.embedding != "builtin"))
+    program += ["index", "--log", str(log_for(config).file)]
+    return Entry(identifier(config), every, tuple(program), kept_environment(ollama=config.embedding != "builtin"))
 
 
 def identifier(config: Config) -> str:
     """Readable, and another one for another folder or another home of tars."""
     readable = config.index_file.stem.rpartition("-")[0]
     return f"{readable}-{hashlib.sha256(bytes(config.index_file)).hexdigest()[:8]}"
+
+
+def log_for(config: Config) -> RunLog:
+    """What scheduled runs of this memory left behind."""
+    return RunLog(config.places.state / "schedule" / f"{identifier(config)}.log")
 
 
 @dataclass(frozen=True, slots=True)

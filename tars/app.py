@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 import tars.chunker
 from tars import memory, notes
 from tars.access import AccessLog
-from tars.config import Config
+from tars.config import Config, fill
 from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
@@ -27,8 +27,9 @@ from tars.search.budget import limit_for
 from tars.search.cache import Cache
 from tars.search.fusion import Fused
 from tars.search.pipeline import MODES, Outcome, Pipeline, Watch, hydrate, name_of
+from tars.search.presets import merged
 from tars.search.query import EmptyReason, Index, Query, SearchResult, clamp_limit, normalise
-from tars.search.settings import BY_NAME, PLAIN, configured, settable
+from tars.search.settings import BY_NAME, PLAIN, configured, preset_of, settable
 from tars.search.vectors import Matrix
 
 if TYPE_CHECKING:
@@ -593,8 +594,10 @@ class Setting:
 
 
 def settings(app: App) -> list[Setting]:
-    """Every setting as it came out, and where it came from."""
+    """Every setting as it came out, and where it came from; then the pipeline that they make."""
     config, places = app.config, app.config.places
+    preset = preset_of(config.search)
+    search = merged(config.search, preset)
     values: dict[str, Any] = {
         "memory_dir": config.memory_dir,
         "model": config.model,
@@ -603,17 +606,37 @@ def settings(app: App) -> list[Setting]:
         "anthropic_base_url": config.anthropic_base_url,
         **{f"agent.{f.name}": getattr(config.agent, f.name) for f in fields(config.agent)},
         **{f"index.{f.name}": getattr(config.index, f.name) for f in fields(config.index)},
-        **{f"search.{key}": config.search.get(key, default) for key, default in PLAIN.items()},
+        **{f"search.{key}": search.get(key, default) for key, default in PLAIN.items()},
     }
     for name, stage in BY_NAME.items():
         if settable(stage):
-            used = next((s for s in app.pipeline.stages() if name_of(s) == name), stage)
+            used = fill(type(stage), search.get(name, {}), where=f"search.{name}")
             values |= {f"search.{name}.{f.name}": getattr(used, f.name) for f in fields(used)}
-    rows = [Setting(key, str(value), origin_of(key, config)) for key, value in values.items()]
+    rows = [Setting(key, str(value), origin_of(key, config, preset)) for key, value in values.items()]
+    rows += stages_of(app.pipeline)
     rows += [Setting("config file", str(places.config_file), "there" if places.config_file.exists() else "none")]
     return [*rows, Setting("index file", str(config.index_file), "from memory_dir")]
 
 
-def origin_of(key: str, config: Config) -> str:
-    section = ".".join(key.split(".")[:2])
-    return config.origins.get(key) or config.origins.get(section, "default")
+def origin_of(key: str, config: Config, preset: Mapping[str, Any]) -> str:
+    """The file or the flag that says it, else the preset that does."""
+    section, _, rest = key.partition(".")
+    name, _, field = rest.partition(".")
+    if not field:
+        found = config.origins.get(key) or (section == "search" and name in preset and "preset")
+    else:
+        found = (field in config.search.get(name, {}) and config.origins.get(f"{section}.{name}")) or (
+            field in preset.get(name, {}) and "preset"
+        )
+    return f"preset {config.search['preset']}" if found == "preset" else found or "default"
+
+
+def stages_of(pipeline: Pipeline) -> list[Setting]:
+    """The stages in the order in which they work, each place in a row, and those that are left out."""
+    places = {f.name: getattr(pipeline, f.name) for f in fields(pipeline)} | {"fuse": (pipeline.fuse,)}
+    used = {name_of(stage) for stage in pipeline.stages()}
+    rows = [
+        Setting(f"stages: {place}", ", ".join(map(name_of, stages)), "in this order")
+        for place, stages in places.items()
+    ]
+    return [*rows, Setting("stages: off", ", ".join(name for name in BY_NAME if name not in used), "left out")]

@@ -405,11 +405,18 @@ def search_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--type", choices=kinds, help="kind of memory")
     parser.add_argument("--path", metavar="GLOB", help="notes whose path matches, e.g. 'sessions/*'")
     parser.add_argument("--tag", metavar="TAG", help="notes with this tag")
+    preset_flag(parser)
     parser.add_argument("--about", default="", choices=("decisions", "changes", "how"), help="add the words for these")
     parser.add_argument("--hypothesis", default="", metavar="TEXT", help="what an answer might say, to search with too")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--budget", type=int, default=0, metavar="CHARS", help="no more text than this, best first")
     parser.add_argument("--explain", action="store_true", help="show how each result came to its place")
+
+
+def preset_flag(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--preset", metavar="NAME", help="settings for notes of a kind: general, technical, personal, research"
+    )
 
 
 def search(args: argparse.Namespace) -> int:
@@ -629,6 +636,11 @@ def stats(args: argparse.Namespace) -> int:
     return DONE
 
 
+def config_flags(parser: argparse.ArgumentParser) -> None:
+    plain_flags(parser)
+    preset_flag(parser)
+
+
 def config(args: argparse.Namespace) -> int:
     """Every setting with its value and where it came from."""
     from tars.app import settings
@@ -660,6 +672,7 @@ def bench_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--mode", action="append", default=[], choices=modes, help="several times to compare them")
     parser.add_argument("-n", type=int, default=20, metavar="N", help="results per question (1 to 100; default 20)")
     parser.add_argument("--budget", type=int, default=0, metavar="CHARS", help="ask for no more text than this")
+    preset_flag(parser)
     parser.add_argument("--clock", action="store_true", help="ask each question on its day (as_of), not today")
     parser.add_argument("--sample", type=int, default=0, metavar="N", help="at most N questions of each set")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="for another sample")
@@ -719,7 +732,7 @@ COMMANDS: dict[str, tuple[Callable[[argparse.Namespace], int], Flags]] = {
     "schedule": (schedule, schedule_flags),
     "doctor": (doctor, doctor_flags),
     "stats": (stats, plain_flags),
-    "config": (config, plain_flags),
+    "config": (config, config_flags),
     "bench": (bench, bench_flags),
 }
 
@@ -730,6 +743,7 @@ def open_app(args: argparse.Namespace, *, lives: bool = False, say: Callable[[st
 
     use_one_thread()
     flags = {"memory_dir": args.memory, "model": args.model, "embedding": args.embedding, "now": args.as_of}
+    flags["preset"] = getattr(args, "preset", None)  # of the commands that search
     return App(load(flags), say=say or quiet, lives=lives)
 
 

@@ -119,6 +119,9 @@ def load(
             if not isinstance(table[section], dict):
                 raise UsageError(f"[{section}] in {places.config_file} must be a table")
             origins.update({f"{section}.{key}": str(places.config_file) for key in table[section]})
+    search = table.get("search", {})
+    if preset := (flags or {}).get("preset"):
+        search, origins["search.preset"] = {**search, "preset": preset}, "--preset"
     return Config(
         places=places,
         memory_dir=memory_dir,
@@ -126,7 +129,7 @@ def load(
         editor=environ.get("VISUAL") or environ.get("EDITOR") or "",
         index=fill(IndexSettings, table.get("index", {}), where="index"),
         agent=fill(AgentSettings, table.get("agent", {}), where="agent"),
-        search=table.get("search", {}),
+        search=search,
         origins=origins,
         **values,
     )
@@ -210,8 +213,8 @@ def default_of(f: Any) -> Any:
 def typed(key: str, value: Any, default: Any) -> Any:
     if isinstance(default, float) and isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    if isinstance(default, tuple) and isinstance(value, list):
-        return tuple(typed(key, item, default[0] if default else item) for item in value)
+    if isinstance(default, tuple) and isinstance(value, list | tuple):
+        return tuple(typed(key, item, default[0] if default else "") for item in value)
     if type(value) is not type(default):
         raise UsageError(f"setting '{key}' must be {type_name(default)}, not {value!r}")
     return value

@@ -9,6 +9,8 @@ import pytest
 from tars.app import App, settings
 from tars.config import load
 from tars.errors import UsageError
+from tars.search.presets import PRESETS
+from tars.search.settings import configured
 
 
 @pytest.fixture
@@ -69,6 +71,10 @@ def test_each_memory_folder_has_an_index_of_its_own_outside_of_it(home: Path, tm
         ("[search]\nlimit = 'ten'", ["search.limit", "whole number"]),
         ("[search.words]\nweight = [1.0]", ["search.words.weight", "weights"]),
         ("[search.fusion]\nk = 'x'", ["search.fusion.k", "number"]),
+        ("[search]\non = [['recency']]", ["search.on", "text"]),
+        ("[search]\npreset = 'tecnical'", ["tecnical", "technical"]),
+        ("[search]\npreset = 'xyz'", ["xyz", "general, technical, personal, research"]),
+        ("[search]\npreset = 3", ["search.preset", "text"]),
         ("not toml", ["config.toml"]),
     ],
 )
@@ -89,6 +95,63 @@ def test_every_setting_shows_its_value_and_its_origin(home: Path) -> None:
     assert rows["search.fusion.k"] == ("20.0", str(home / "config.toml"))
     assert rows["embedding"] == ("builtin", "TARS_EMBEDDING")
     assert rows["index.max_file_mb"][1] == "default"
+
+
+def shown(home: Path, text: str, **flags: str) -> dict[str, tuple[str, str]]:
+    with App(load(flags, environ=config_file(home, text))) as app:
+        return {row.key: (row.value, row.origin) for row in settings(app)}
+
+
+def test_a_preset_sets_what_is_not_set_by_hand(home: Path) -> None:
+    plain = shown(home, "")
+    rows = shown(home, "[search]\npreset = 'technical'\n[search.fusion]\nvectors = 9")
+
+    assert rows["search.preset"] == ("technical", str(home / "config.toml"))
+    assert rows["search.fusion.vectors"] == ("9.0", str(home / "config.toml"))
+    assert rows["search.fusion.words"][1] == rows["search.recency.factors"][1] == "preset technical"
+    assert float(rows["search.fusion.words"][0]) == 1.5 * float(plain["search.fusion.words"][0])
+    assert rows["search.fusion.k"] == plain["search.fusion.k"]
+
+
+def test_a_stage_that_a_preset_adds_can_be_left_out_by_hand(home: Path) -> None:
+    assert "recency" in shown(home, "[search]\npreset = 'general'")["stages: refine"][0]
+    assert "recency" not in shown(home, "[search]\npreset = 'general'\noff = ['recency']")["stages: refine"][0]
+    assert "recency" in shown(home, "[search]\npreset = 'research'\non = ['recency']")["stages: refine"][0]
+
+
+def test_the_flag_chooses_another_preset_than_the_file(home: Path) -> None:
+    rows = shown(home, "[search]\npreset = 'technical'\n[search.fusion]\nk = 20", preset="research")
+
+    assert rows["search.preset"] == ("research", "--preset")
+    assert rows["search.fusion.words"][1] == "preset research"
+    assert rows["search.fusion.k"] == ("20.0", str(home / "config.toml"))
+
+
+def test_config_shows_the_stages_in_their_order_and_those_left_out(home: Path) -> None:
+    rows = shown(home, "[search]\non = ['whole_notes']\noff = ['late']")
+
+    assert rows["stages: retrieve"][0] == "words, vectors, hyde, whole_notes"
+    assert rows["stages: fuse"][0] == "fusion"
+    assert "late" in rows["stages: off"][0].split(", ") and "whole_notes" not in rows["stages: off"][0].split(", ")
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_every_preset_makes_a_pipeline_other_than_the_default(preset: str) -> None:
+    assert configured({"preset": preset}) != configured({})
+
+
+def test_a_preset_changes_the_order(home: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "words.md").write_text("---\ndate: 2020-01-01\n---\nThe boiler boiler boiler.")
+    (tmp_path / "notes" / "recent.md").write_text("---\ndate: 2026-03-01\n---\nThe boiler was looked at, and the sink.")
+    environ = {**config_file(home, ""), "TARS_MEMORY_DIR": str(tmp_path / "notes"), "TARS_NOW": "2026-03-02"}
+    best = {}
+    for preset in ("personal", "research"):
+        with App(load({"preset": preset}, environ=environ)) as app:
+            app.refresh()
+            best[preset] = app.search("boiler").results[0].file_path
+
+    assert best == {"personal": "recent.md", "research": "words.md"}
 
 
 def test_a_search_setting_reaches_the_search(home: Path, tmp_path: Path) -> None:

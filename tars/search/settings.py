@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
@@ -9,8 +10,10 @@ from typing import Any
 from tars.config import check_keys, fill, typed
 from tars.errors import UsageError
 from tars.search.pipeline import ALL, MODES, OFF, Pipeline, name_of
+from tars.search.presets import PRESETS, merged
 
 PLAIN: dict[str, Any] = {
+    "preset": "",
     "limit": 10,
     "mode": "hybrid",
     "min_score": 0.0,
@@ -24,6 +27,7 @@ NEEDED = ("words", "fusion", "cut")  # without these there is no search
 
 def configured(table: Mapping[str, Any]) -> Pipeline:
     """`[search] on` and `off` switch stages, `[search.words]` becomes Words(...)."""
+    table = merged(table, preset_of(table))
     check_keys(table, [*PLAIN, *(name for name, stage in BY_NAME.items() if settable(stage))], where="search")
     plain = {key: typed(f"search.{key}", table[key], default) for key, default in PLAIN.items() if key in table}
     if plain.get("mode", "hybrid") not in MODES:
@@ -37,6 +41,16 @@ def configured(table: Mapping[str, Any]) -> Pipeline:
         return fill(type(stage), table[name], where=f"search.{name}") if name in table else stage
 
     return ALL.changed(change)
+
+
+def preset_of(table: Mapping[str, Any]) -> dict[str, Any]:
+    """What the preset that is named would set; nothing if none is."""
+    name = typed("search.preset", table.get("preset", ""), "")
+    if name and name not in PRESETS:
+        near = difflib.get_close_matches(name, PRESETS, n=1, cutoff=0.4)
+        hint = f"did you mean '{near[0]}'?" if near else f"there are: {', '.join(PRESETS)}"
+        raise UsageError(f"no preset '{name}' for search; {hint}")
+    return PRESETS[name] if name else {}
 
 
 def switched(on: tuple[str, ...], off: tuple[str, ...]) -> set[str]:

@@ -25,6 +25,7 @@ from tars.renewal import aside, discard, next_index, set_aside
 from tars.search.boosters import PRESETS
 from tars.search.budget import limit_for
 from tars.search.cache import Cache
+from tars.search.explain import Trace
 from tars.search.fusion import Fused
 from tars.search.pipeline import MODES, Outcome, Pipeline, Watch, hydrate, name_of
 from tars.search.presets import merged
@@ -538,15 +539,10 @@ class App:
             min_score=self.config.search.get("min_score", 0.0) if min_score is None else min_score,
             min_confidence=self.config.search.get("min_confidence", 0.0) if min_confidence is None else min_confidence,
             budget=budget,
+            explain=explain,
         )
-        outcome = self._explained(query) if explain else self._answered(query, watch)
+        outcome = self._answered(query, watch)
         return replace(outcome, notices=(*notices, *outcome.notices)) if notices else outcome
-
-    def _explained(self, query: Query) -> Outcome:
-        from tars.search.explain import Trace
-
-        trace = Trace(query)
-        return trace.onto(self._run(query, trace))
 
     def _answered(self, query: Query, watch: Watch | None) -> Outcome:
         """From the cache in a process that lives, unless somebody watches the stages."""
@@ -555,12 +551,14 @@ class App:
         return self.cache(query, self._circumstances(), lambda: self._run(query))
 
     def _run(self, query: Query, watch: Watch | None = None) -> Outcome:
+        trace = Trace(query) if query.explain and not watch else None
         with self._alone, self.store.snapshot():
+            watch = watch or trace
             outcome = self.pipeline(query, watch) if watch else self.pipeline(query)
             if outcome.empty_reason and not self.store.is_complete():
                 reason = "the index is still being built by another process; ask again in a moment"
                 outcome = replace(outcome, empty_reason=EmptyReason("no_index", reason))
-        return outcome
+        return trace.onto(outcome) if trace else outcome
 
     def _circumstances(self) -> tuple[object, ...]:
         """What an answer depends on beside the question: how it is searched, and the state of what is searched."""

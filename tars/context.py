@@ -12,9 +12,11 @@ from tars.chat import estimate_tokens
 from tars.core import ShownPassage, StandingNote, fit_passages
 from tars.errors import TarsError
 from tars.notes import public_text
+from tars.why import Searched, place
 
 if TYPE_CHECKING:
     from tars.app import App
+    from tars.search.pipeline import Outcome
     from tars.search.query import SearchResult
 
 STANDING_NOTES = ("Memory.md", "Procedural.md")
@@ -29,7 +31,7 @@ SPARE = 3  # times as many are asked for where private ones are left out
 class Context:
     standing: tuple[StandingNote, ...] = ()
     passages: tuple[ShownPassage, ...] = ()
-    found: tuple[SearchResult, ...] = ()  # the results among the passages
+    searched: Searched | None = None  # which of the passages were found, and why
     private: bool = False  # something in it must not leave the machine
     notices: tuple[str, ...] = ()
 
@@ -44,22 +46,31 @@ def gather(app: App, question: str, *, context_tokens: int, leaves_machine: bool
     """What to show to a model of this size; without what is private, if it runs on another machine."""
     room = min(MOST_TOKENS, int(STANDING_SHARE * context_tokens))
     texts = {path: app.note_text(path) for path in STANDING_NOTES}
-    shown = {path: public_text(text) if leaves_machine else text for path, text in texts.items()}
-    standing = tuple(note for path, text in shown.items() if (note := standing_note(path, text, room)))
+    public_texts = {path: public_text(text) if leaves_machine else text for path, text in texts.items()}
+    standing = tuple(note for path, text in public_texts.items() if (note := standing_note(path, text, room)))
     private = not leaves_machine and any(public_text(text) != text for text in texts.values())
     try:
-        results, beside, notices = search(app, question, leaves_machine=leaves_machine)
+        results, beside, outcome = search(app, question, leaves_machine=leaves_machine)
     except (TarsError, apsw.Error) as error:
         return Context(standing, private=private, notices=(f"memory could not be searched: {error}",))
     rows = {shown_of(result): result for result in [*results, *beside]}
     budget = min(MOST_TOKENS, int(PASSAGES_SHARE * context_tokens))
     passages = tuple(fit_passages(list(rows), budget_tokens=budget))
+    shown = [rows[passage] for passage in passages]
+    searched = Searched(
+        question,
+        tuple(result for result in shown if result in results),
+        outcome.trace,
+        first=True,
+        beside=tuple(place(result) for result in shown if result not in results),
+        no_room=tuple(place(result) for result in results if result not in shown),
+    )
     return Context(
         standing,
         passages,
-        found=tuple(rows[p] for p in passages if rows[p] in results),
-        private=private or any(rows[p].private for p in passages),
-        notices=notices,
+        searched,
+        private=private or any(result.private for result in shown),
+        notices=outcome.notices,
     )
 
 
@@ -75,12 +86,10 @@ def standing_note(path: str, text: str, room_tokens: int) -> StandingNote | None
     return StandingNote(path, "\n".join(kept), len(lines)) if "".join(kept).strip() else None
 
 
-def search(
-    app: App, question: str, *, leaves_machine: bool
-) -> tuple[list[SearchResult], list[SearchResult], tuple[str, ...]]:
-    """The best passage of each note, then the others; what stands beside the best; and what was said about it."""
+def search(app: App, question: str, *, leaves_machine: bool) -> tuple[list[SearchResult], list[SearchResult], Outcome]:
+    """The best passage of each note, then the others; what stands beside the best; and all that the search gave."""
     limit = SPARE * PASSAGES if leaves_machine else PASSAGES
-    outcome = app.search(question, limit=limit, min_confidence=app.config.agent.min_confidence)
+    outcome = app.search(question, limit=limit, min_confidence=app.config.agent.min_confidence, explain=True)
     found = public(outcome.results, leaves_machine)[:PASSAGES]
     found = [result for result in found if result.file_path not in STANDING_NOTES]
     first = {result.file_path: result for result in reversed(found)}
@@ -88,7 +97,7 @@ def search(
     others = [result for result in found if first[result.file_path] is not result]
     known = {result.chunk_rowid for result in found}
     beside = [result for result in app.neighbours(best) if result.chunk_rowid not in known]
-    return best + others, public(beside, leaves_machine), outcome.notices
+    return best + others, public(beside, leaves_machine), outcome
 
 
 def public(results: Sequence[SearchResult], leaves_machine: bool) -> list[SearchResult]:

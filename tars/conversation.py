@@ -11,13 +11,13 @@ from tars import citations, session_note, sessions
 from tars.app import App
 from tars.chat import Message, Notice, Provider, Usage
 from tars.citations import Citation
-from tars.context import Context, gather
+from tars.context import STANDING_NOTES, Context, gather
 from tars.core import Agent, AgentEvent, Answering, system_prompt
 from tars.errors import ChatError, TarsError
-from tars.search.explain import explain
 from tars.search.query import SearchResult
 from tars.sessions import NoTranscript, Place, Session, Transcript
 from tars.tools import NoTools, Toolbox
+from tars.why import Searched, why
 
 EXCERPT_CHARS = 400
 
@@ -30,7 +30,6 @@ class Talk:
     transcript: Transcript
     tools: Toolbox | NoTools
     agent: Agent
-    found: list[SearchResult] = field(default_factory=list)  # for its first message
     told: set[Place] = field(default_factory=set)  # which of the places shown are in the transcript
 
     @property
@@ -116,8 +115,12 @@ class Conversation:
 
     def results(self) -> list[SearchResult]:
         """Every passage that was found for this conversation, once."""
-        found = [*self.talk.found, *self.talk.tools.results] if self.talk else []
+        found = [result for searched in self._searches for result in searched.results]
         return list({result.chunk_rowid: result for result in found}.values())
+
+    @property
+    def _searches(self) -> Sequence[Searched]:
+        return self.talk.tools.searches if self.talk else ()
 
     # ---- asking
 
@@ -189,7 +192,7 @@ class Conversation:
         session.shown, session.private = context.places, context.private
         session.id = sessions.new_id(now, self._folder) if self.save else ""
         talk = self._talk(session)
-        talk.found = list(context.found)
+        talk.tools.searches += [context.searched] if context.searched else []
         talk.transcript.start(session)
         self.talk = talk
         return talk
@@ -263,14 +266,19 @@ class Conversation:
         checked = citations.check(citations.find(self.last_answer()), self.shown())
         return list(dict.fromkeys(str(citation) for citation, true in checked if not true))
 
-    def why(self) -> str:
-        results = self.results()
-        if not results:
-            return "No memory was used in this conversation."
-        return "\n".join(
-            f"{number}. {result.file_path}:{result.start_line}-{result.end_line}  {explain(result)}"
-            for number, result in enumerate(results, 1)
-        )
+    def why(self, which: str = "") -> str:
+        """What was shown for the first message and by the last search of the model; or one passage in full."""
+        standing = [path for path in STANDING_NOTES if path in self.shown()]
+        first = [searched for searched in self._searches if searched.first]
+        last = [searched for searched in self._searches if not searched.first][-1:]
+        if first or last:
+            return why([*first, *last], standing=standing, which=which)
+        if self.talk and self.talk.tools.shown:
+            places = ", ".join(f"{path}:{start}-{end}" for path, start, end in self.talk.tools.shown)
+            return (
+                f"This conversation goes on from an earlier one, whose searches are not kept. It was shown: {places}."
+            )
+        return "No memory was used in this conversation."
 
     def search(self, query: str) -> str:
         outcome = self.app.search(query)
@@ -308,7 +316,7 @@ class Conversation:
         before.session.messages, before.session.shown = before.agent.messages, list(before.tools.shown)
         self.provider, self._earlier_usage = provider, usage
         self._go_on(before.session)
-        self.talk.found, self.talk.tools.results = before.found, before.tools.results
+        self.talk.tools.searches += before.tools.searches
 
     def sessions(self) -> list[tuple[str, str]]:
         return [(session.id, session.first_words) for session in sessions.list_sessions(self._folder)]

@@ -99,8 +99,8 @@ class Conversation(Protocol):
     def cited(self, citation: Citation) -> Citation | None:
         """The citation with its full path if the model was shown these lines, else None."""
 
-    def why(self) -> str:
-        """Which memories were used, and how they ranked."""
+    def why(self, which: str) -> str:
+        """Which memories were shown and why: empty for all in short, a number for one in full, `all` for all."""
 
     def search(self, query: str) -> str: ...
 
@@ -267,7 +267,7 @@ class Repl:
         self._text(self.conversation.memory())
 
     def why(self, rest: str) -> None:
-        self._text(self.conversation.why())
+        self._text(self.conversation.why(rest))
 
     def model(self, rest: str) -> None:
         if rest:
@@ -357,7 +357,7 @@ COMMANDS = (
     Command("/remember", "FACT", "write a fact into memory", Repl.remember),
     Command("/forget", "TEXT", "take a fact out of memory, and out of what you typed", Repl.forget),
     Command("/memory", "", "what is always known", Repl.memory),
-    Command("/why", "", "which memories were used, and how they ranked", Repl.why),
+    Command("/why", "[number]", "which memories were shown, and why; with a number, one in full", Repl.why),
     Command("/model", "[name]", "which models there are; with a name, take that one", Repl.model),
     Command("/usage", "", "tokens so far, and how many came from the cache", Repl.usage),
     Command("/retry", "", "ask the last message again", Repl.retry),

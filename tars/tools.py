@@ -17,6 +17,7 @@ from tars.chat import ToolAnswer, ToolCall, ToolSpec
 from tars.db import Filters
 from tars.errors import TarsError
 from tars.untrusted import LABEL, escaped, fenced
+from tars.why import Searched
 
 if TYPE_CHECKING:
     from tars.app import App
@@ -144,7 +145,7 @@ class Toolbox:
     def __init__(self, app: App, *, leaves_machine: bool = False) -> None:
         self.app, self.leaves_machine = app, leaves_machine
         self.shown: list[tuple[str, int, int]] = []  # path, first and last line of what the model was shown
-        self.results: list[SearchResult] = []
+        self.searches: list[Searched] = []
         self.forgotten: list[str] = []
         self.showed_private = False
 
@@ -186,9 +187,10 @@ class Toolbox:
             limit=SPARE * limit if self.leaves_machine else limit,
             min_confidence=self.app.config.agent.min_confidence,
             filters=filters,
+            explain=True,
         )
         kept, withheld = self._public(outcome.results, limit)
-        self.results += kept
+        self.searches.append(Searched(query, tuple(kept), outcome.trace))
         for result in kept:
             self._show(result.file_path, result.start_line, result.end_line, private=result.private)
         answer: dict[str, Any] = {"note": LABEL, "results": [passage(result) for result in kept]}
@@ -307,7 +309,7 @@ class NoTools:
 
     def __init__(self) -> None:
         self.shown: list[tuple[str, int, int]] = []
-        self.results: list[SearchResult] = []
+        self.searches: list[Searched] = []
         self.forgotten: list[str] = []
         self.showed_private = False
 

@@ -85,8 +85,8 @@ class MadeUp:
     def cited(self, citation: Citation) -> Citation | None:
         return resolve(citation, SHOWN)
 
-    def why(self) -> str:
-        return "1. home/boiler.md:10-20 by its words"
+    def why(self, which: str) -> str:
+        return f"1. home/boiler.md:10-20 by its words {which}"
 
     def search(self, query: str) -> str:
         time.sleep(5 if "slow" in query else 0.4)

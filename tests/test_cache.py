@@ -76,7 +76,7 @@ def test_a_repeated_question_takes_no_more_than_a_millisecond(living: App) -> No
 OTHERWISE = {
     "text": "coffee", "limit": 3, "mode": "fts", "filters": Filters(tag="food"), "min_score": 0.5, "min_confidence": 0.5,
     "budget": 100, "hypothesis": "It was tea.", "imagine": str.lower, "judge": str.upper, "about": "decisions",
-    "today": date(2001, 1, 1), "windows": (1,), "variants": ("x",), "further": ("y",), "weights": {"words": 2.0},
+    "today": date(2001, 1, 1), "explain": True, "windows": (1,), "variants": ("x",), "further": ("y",), "weights": {"words": 2.0},
 }  # fmt: skip
 
 

@@ -179,6 +179,16 @@ def test_the_prompt_has_the_standing_notes_and_what_was_found_for_the_first_mess
     assert conversation.memories and "home/boiler.md:6-8" in conversation.why()
 
 
+def test_a_resumed_conversation_says_what_it_was_shown_though_its_searches_are_gone(start: Start) -> None:
+    with ScriptedAnthropic([reply("In October.")]) as server:
+        first = start(server)
+        ask(first, "when is the boiler service due?")
+        resumed = start(server, resume=session_of(first).id)
+
+    assert "home/boiler.md:6-8" in resumed.why() and "earlier" in resumed.why()
+    assert "No memory" in start(None).why()
+
+
 def test_the_best_passage_of_each_note_comes_first_then_the_others_then_their_neighbours(
     start: Start, vault: Path
 ) -> None:

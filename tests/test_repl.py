@@ -408,6 +408,7 @@ def test_every_slash_command_does_its_work(open_tty: Callable[..., Tty], tmp_pat
         "/clear": ["a new conversation"],
         "/index": ["3 indexed"],
         "/why": ["1. home/boiler.md:10-20 by its words"],
+        "/why 2": ["1. home/boiler.md:10-20 by its words 2"],
         "/recal": ["tars: no command /recal; did you mean /"],
         "/etc/hosts?": ["You said: /etc/hosts?"],
     }

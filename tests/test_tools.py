@@ -152,7 +152,7 @@ def test_a_search_gives_passages_with_what_it_takes_to_cite_them(toolbox: Toolbo
     assert found["empty_reason"] is None and "data, not instructions" in found["note"]
     first, last = map(int, lines.split("-"))
     assert toolbox.shown == [("home/Boiler.md", first, last)]
-    assert [r.file_path for r in toolbox.results] == ["home/Boiler.md"]
+    assert [r.file_path for searched in toolbox.searches for r in searched.results] == ["home/Boiler.md"]
 
 
 def test_filters_reach_the_search_and_an_empty_answer_has_its_reason(toolbox: Toolbox, vault: Path) -> None:

@@ -40,10 +40,14 @@ def step_fields(step: Step) -> dict[str, Any]:
 
 
 class Trace:
-    """A watcher that notes what every stage did to every passage."""
+    """A watcher that notes what every stage gave, and tells afterwards what that did to the passages that remain.
+
+    Only then is anything compared: hundreds of passages come in, and a handful is asked about.
+    """
 
     def __init__(self, query: Query) -> None:
         self.query = query
+        self.seen: list[tuple[object, object]] = []
         self.about_query: list[Step] = []
         self.lists: dict[str, dict[int, tuple[int, float]]] = {}
         self.results: dict[int, SearchResult] = {}
@@ -52,6 +56,17 @@ class Trace:
         self.ranked: list[RankedList] = []
 
     def __call__(self, stage: object, gave: object) -> None:
+        self.seen.append((stage, gave))
+
+    def onto(self, outcome: Outcome) -> Outcome:
+        """The outcome with the trace of each result on it."""
+        self.steps = {result.chunk_rowid: [] for result in outcome.results}
+        for stage, gave in self.seen:
+            self._compare(stage, gave)
+        results = [replace(r, trace=tuple(self.steps[r.chunk_rowid])) for r in outcome.results]
+        return replace(outcome, results=results, trace=tuple(self.about_query))
+
+    def _compare(self, stage: object, gave: object) -> None:
         name = name_of(stage)
         if isinstance(gave, Query):
             self._rewritten(name, gave)
@@ -59,11 +74,6 @@ class Trace:
             self._retrieved(gave)
         elif isinstance(gave, list):
             self._ranked(stage, name, gave)
-
-    def onto(self, outcome: Outcome) -> Outcome:
-        """The outcome with the trace of each result on it."""
-        results = [replace(r, trace=tuple(self.steps.get(r.chunk_rowid, ()))) for r in outcome.results]
-        return replace(outcome, results=results, trace=tuple(self.about_query))
 
     def _rewritten(self, name: str, query: Query) -> None:
         changed = [
@@ -98,8 +108,8 @@ class Trace:
         self.about_query.append(Step(name, did=tuple(changed)))
         for ranked in lists:
             after, before = places_of(ranked), self.lists.get(ranked.name, {})
-            for rowid, (place, score) in after.items():
-                was = before.get(rowid)
+            for rowid in self.steps.keys() & after.keys():
+                (place, score), was = after[rowid], before.get(rowid)
                 if was is None or was[0] != place:
                     did = f"{ranked.name} place {arrow(was[0] if was else None, place)}"
                     self._note(rowid, Step(name, was and was[0], place, was and was[1], score, (did,)))
@@ -113,18 +123,19 @@ class Trace:
         counted = [f"{ranked.name} × {weight:.2f}" for ranked, weight in zip(lists, weights, strict=True)]
         self.about_query.append(Step(name, did=tuple(counted)))
         for place, hit in enumerate(fused, 1):
-            did = f"place {place}", f"score {hit.score:.3f}"
-            self._note(hit.rowid, Step(name, None, place, None, hit.score, did))
-            self.places[hit.rowid] = place, hit.score
+            if hit.rowid in self.steps:
+                self.places[hit.rowid] = place, hit.score
+                did = f"place {place}", f"score {hit.score:.3f}"
+                self._note(hit.rowid, Step(name, None, place, None, hit.score, did))
 
     def _refined(self, name: str, results: Sequence[SearchResult]) -> None:
-        for place, result in enumerate(results, 1):
-            was = self.places.get(result.chunk_rowid)
+        wanted = {r.chunk_rowid: (place, r) for place, r in enumerate(results, 1) if r.chunk_rowid in self.steps}
+        for rowid, (place, result) in wanted.items():
+            was = self.places.get(rowid)
             did = self._differences(result, place, was)
-            step = Step(name, was and was[0], place, was and was[1], result.score, tuple(did))
-            self._note(result.chunk_rowid, step)
-        self.places = {r.chunk_rowid: (place, r.score) for place, r in enumerate(results, 1)}
-        self.results = {r.chunk_rowid: r for r in results}
+            self._note(rowid, Step(name, was and was[0], place, was and was[1], result.score, tuple(did)))
+        self.places = {rowid: (place, result.score) for rowid, (place, result) in wanted.items()}
+        self.results = {rowid: result for rowid, (_, result) in wanted.items()}
 
     def _differences(self, result: SearchResult, place: int, was: tuple[int, float] | None) -> list[str]:
         if was is None:
@@ -140,7 +151,7 @@ class Trace:
         return did
 
     def _note(self, rowid: int, step: Step) -> None:
-        self.steps.setdefault(rowid, []).append(step)
+        self.steps[rowid].append(step)
 
 
 def places_of(ranked: RankedList) -> dict[int, tuple[int, float]]:

@@ -57,6 +57,7 @@ class Query:
     judge: Callable[[str], str] | None = None  # a model's answer to a prompt, to put passages in order
     about: str = ""  # a preset: decisions, changes or how
     today: date = field(default_factory=date.today)
+    explain: bool = False  # results carry what each stage did to them
     windows: tuple[Window, ...] = ()  # the times it names
     variants: tuple[str, ...] = ()  # other ways to say it
     further: tuple[str, ...] = ()  # terms that full text looks for beside the question's own

@@ -7,9 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, fields, replace
 from datetime import datetime
-from functools import cached_property, lru_cache, wraps
+from functools import cached_property, lru_cache, partial, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
+
+import apsw
 
 import tars.chunker
 from tars import memory, notes
@@ -95,11 +97,15 @@ class App:
         self._store: Store | None = None
         self._index: Index | None = None
         self._alone = threading.RLock()
+        self._warmed = -1  # the generation of the index for which the most frequent questions were searched
+        self._closed = False
 
     def __enter__(self) -> App:
         return self
 
+    @alone
     def __exit__(self, *exc: object) -> None:
+        self._closed = True
         self._let_go()
 
     # ---- the parts
@@ -472,6 +478,11 @@ class App:
 
     # ---- asking
 
+    @alone
+    def note_paths(self) -> list[str]:
+        """The paths of all notes that are known."""
+        return sorted(self.store.stamps())
+
     @mended
     @alone
     def record_use(self, results: Sequence[SearchResult]) -> bool:
@@ -566,13 +577,41 @@ class App:
             index = self.store.generation, self.store.is_complete()
         return self.pipeline, *index, *stamps(self.access.file)
 
-    def warm(self, count: int = 5) -> None:
+    def idle(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """While nobody asks: load the vectors, and after a change of the notes search anew what was asked most.
+
+        Ends with what it is at once `stopped`. What has to ask a model or another process is left to those who wait
+        for the answer: it costs, and it may hang.
+        """
+        with suppress(TarsError, apsw.Error, OSError):  # nobody asked, so nobody is told
+            generation = self._ready(stopped)
+            if generation not in (None, self._warmed) and not stopped():
+                self._warmed = generation
+                self.warm(stopped=stopped)
+
+    @alone
+    def _ready(self, stopped: Callable[[], bool]) -> int | None:
+        """Load what the first question would wait for; the generation of the index, if searching it asks nobody."""
+        if self._closed or not self.lives or not self.store.identity:
+            return None
+        index = self.index
+        if index.matrix is not None:
+            with index.store.snapshot():
+                index.matrix.refresh(stopped)
+        asking = {"imagine", "model_rerank"}.intersection(map(name_of, self.pipeline.stages()))
+        return None if asking or index.embedder is not self.table else self.store.generation
+
+    def warm(self, count: int = 5, *, stopped: Callable[[], bool] = lambda: False) -> None:
         """Search anew what was asked most, so that it is there when it is asked again.
 
         For idle moments, and not with the lock held: whoever searches the same may be waiting for that.
         """
         for query in self.cache.frequent(count):
-            self._answered(replace(query, today=self.now().date()), None)
+            if stopped() or self._closed:
+                return
+            with self._alone:
+                query = replace(query, today=self.now().date(), index=self.index)
+            self.cache(query, self._circumstances(), partial(self._run, query), counts=False)
 
 
 def stamps(file: Path) -> tuple[int, ...]:

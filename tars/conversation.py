@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -342,7 +342,11 @@ class Conversation:
         return f"{report.indexed} notes indexed, {report.unchanged} unchanged, {report.removed} removed."
 
     def note_paths(self) -> list[str]:
-        return sorted(self.app.store.stamps())
+        return self.app.note_paths()
+
+    def idle(self, stopped: Callable[[], bool]) -> None:
+        if self.use_memory:
+            self.app.idle(stopped)
 
     # ---- the end
 

@@ -14,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -130,6 +131,9 @@ class Conversation(Protocol):
     def note_paths(self) -> list[str]:
         """Quick: asked when the person completes a word."""
 
+    def idle(self, stopped: Callable[[], bool]) -> None:
+        """What can be got ready while nobody asks; in a thread of its own, quiet, and soon over once `stopped`."""
+
     def close(self) -> Answering:
         """The end: write the session's note. Always run to its end, unless the person interrupts."""
 
@@ -169,7 +173,8 @@ class Repl:
         """Until Ctrl-D, /quit or the end of the terminal."""
         while True:
             try:
-                text = self.read().strip()
+                with Meanwhile(self.conversation.idle):
+                    text = self.read().strip()
                 if text:
                     self.obey(text)
             except EOFError:
@@ -372,6 +377,30 @@ NAMED = {command.name: command for command in COMMANDS}
 
 
 # ---- the prompt
+
+
+class Meanwhile:
+    """Something that runs beside the person's typing, until it is done or no longer wanted.
+
+    It begins after a moment: whoever pastes or types ahead is not waiting.
+    """
+
+    PAUSE = 0.2  # seconds
+
+    def __init__(self, work: Callable[[Callable[[], bool]], None]) -> None:
+        self._work, self._stop = work, threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> None:
+        self._thread.start()
+
+    def __exit__(self, *exc: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        if not self._stop.wait(self.PAUSE):
+            self._work(self._stop.is_set)
 
 
 class Prompt:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from tars.chat import Notice, Text, Thinking, ToolAnswer, ToolCall, Usage
@@ -126,6 +126,13 @@ class MadeUp:
 
     def note_paths(self) -> list[str]:
         return ["home/boiler.md", "home/roof.md", "trips/lisbon.md"]
+
+    def idle(self, stopped: Callable[[], bool]) -> None:
+        idle = self.folder.parent / "idle"
+        idle.write_text("yes")
+        while not stopped():
+            time.sleep(0.01)
+        idle.write_text("no")
 
     def close(self) -> Answering:
         time.sleep(0.1)

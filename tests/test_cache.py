@@ -9,6 +9,7 @@ from dataclasses import fields, replace
 from datetime import date
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from conftest import write
@@ -195,6 +196,83 @@ def test_the_most_frequent_questions_can_be_warmed(living: App, vault: Path) -> 
     assert len(living.cache) == before + 2
     assert "new.md" in [r.file_path for r in living.search("tea").results]
     assert len(living.cache) == before + 2
+
+
+def test_after_a_change_of_the_notes_an_idle_moment_has_the_frequent_questions_ready(living: App, vault: Path) -> None:
+    living.idle()
+    for text in ("tea", "tea", "tulips"):
+        living.search(text)
+    write(vault, {"new.md": "More tea.\n"})
+    living.refresh()
+
+    living.idle()
+    searched = runs_of(living)
+    assert "new.md" in [r.file_path for r in living.search("tea").results]
+    assert living.search("tulips").results and not searched
+    living.idle()
+    assert not searched, "nothing has changed since"
+
+    for _ in range(3):
+        living.search("car")
+    assert [asked.text for asked in living.cache.frequent()] == ["tea", "car", "tulips"], "only who asks is counted"
+
+
+def runs_of(app: App) -> list[str]:
+    """The questions that are searched from now on, past the cache."""
+    runs: list[str] = []
+    run = app._run
+
+    def watched(asked: Query, *more: Any) -> Outcome:
+        runs.append(asked.text)
+        return run(asked, *more)
+
+    app.__dict__["_run"] = watched
+    return runs
+
+
+def test_an_idle_moment_that_is_over_searches_nothing_more(living: App, vault: Path) -> None:
+    for text in ("tea", "tulips", "car"):
+        living.search(text)
+    write(vault, {"new.md": "More tea.\n"})
+    living.refresh()
+    searched = runs_of(living)
+
+    living.idle(lambda: len(searched) == 1)
+    assert len(searched) == 1
+
+
+def test_an_idle_moment_loads_the_vectors(living: App) -> None:
+    assert living.index.matrix is not None
+    living.idle(lambda: True)
+    assert living.index.matrix.rows is None
+
+    living.idle()
+    assert len(living.index.matrix.rows) == len(NOTES)
+
+
+def test_nothing_is_done_in_idle_moments_once_the_app_is_closed(living: App) -> None:
+    living.search("tea")
+    searched = runs_of(living)
+    living.__exit__()
+
+    living.idle()
+    living.warm()
+    assert not searched
+
+
+@pytest.mark.parametrize("settings", ["[search]\non = ['model_rerank']", "embedding = 'ollama:nomic-embed-text'"])
+def test_idle_moments_ask_no_model_and_no_server(make_app: Callable[..., App], vault: Path, settings: str) -> None:
+    write(vault, NOTES)
+    file = make_app().config.places.config_file
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(settings)
+    app = make_app(lives=True, OLLAMA_HOST="http://127.0.0.1:9")
+    app.refresh()
+    app.search("tea", mode="fts")
+    searched = runs_of(app)
+
+    app.idle()
+    assert not searched
 
 
 def test_a_use_that_was_recorded_is_seen(living: App) -> None:

@@ -114,6 +114,12 @@ class Tty:
         time.sleep(0.05)
         return self.prompt()
 
+    def waits_for(self, happened: Callable[[], bool], seconds: float = 15) -> None:
+        end = time.monotonic() + seconds
+        while not happened():
+            assert time.monotonic() < end, f"never happened\n{self.text}"
+            self.read()
+
     def told(self) -> list[str]:
         path = self.folder / "told"
         return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
@@ -534,3 +540,19 @@ def test_the_history_survives_a_line_that_was_cut_off_and_a_folder_that_cannot_b
     assert unwritable.get_strings() == ["three"]
     with pytest.raises(TarsError, match="still in"):
         unwritable.forget("three")
+
+
+def test_what_is_got_ready_while_the_person_types_is_over_before_the_answer_begins(
+    open_tty: Callable[..., Tty],
+) -> None:
+    tty = open_tty()
+    idle = tty.folder / "idle"
+    tty.prompt()
+    tty.waits_for(lambda: idle.exists() and idle.read_text() == "yes")
+    tty.type("still typing")
+    tty.until("> still typing")
+    assert idle.read_text() == "yes"
+
+    tty.type(ENTER)
+    tty.until("You said: still typing")
+    assert idle.read_text() == "no"

@@ -62,12 +62,18 @@ class Cache:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def __call__(self, query: Query, circumstances: Hashable, run: Callable[[], Outcome]) -> Outcome:
-        """What is kept for this question, or what `run` gives, which one caller does for all who wait."""
+    def __call__(
+        self, query: Query, circumstances: Hashable, run: Callable[[], Outcome], *, counts: bool = True
+    ) -> Outcome:
+        """What is kept for this question, or what `run` gives, which one caller does for all who wait.
+
+        It counts towards what is asked most, unless nobody asked it.
+        """
         asked = question_key(query)
         key = (asked, circumstances)
         with self._lock:
-            self._count(asked, query)
+            if counts:
+                self._count(asked, query)
             if (kept := self._fresh(key)) is not None:
                 return copied(kept.outcome)
             flight = self._flights.get(key)

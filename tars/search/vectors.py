@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -49,7 +49,7 @@ class Matrix:
     def nearest(self, vector: Any, *, limit: int, filters: Filters | None = None) -> list[tuple[int, float]]:
         import numpy as np
 
-        self._refresh()
+        self.refresh()
         rowids, rows = self.rowids, self.rows
         if filters:
             allowed = np.fromiter(self.store.rowids(filters), dtype=np.int64)
@@ -64,7 +64,8 @@ class Matrix:
         best = best[np.lexsort((rowids[best], -cosines[best]))]
         return list(zip(rowids[best].tolist(), cosines[best].tolist(), strict=True))
 
-    def _refresh(self) -> None:
+    def refresh(self, stopped: Callable[[], bool] = lambda: False) -> None:
+        """Bring it to the generation of the index; if that is stopped, whoever needs it begins again."""
         generation = self.store.generation
         if generation == self.generation:
             return
@@ -72,12 +73,14 @@ class Matrix:
         made_with = (identity.embedding, identity.dimensions) if identity else ("", 0)
         if self.rowids is None or made_with != (self.embedding, self.dimensions):
             self.embedding, self.dimensions = made_with
-            self._load()
+            self.rowids = None
+            if not self._load(stopped):
+                return
         else:
             self._patch()
         self.generation = generation
 
-    def _load(self) -> None:
+    def _load(self, stopped: Callable[[], bool]) -> bool:
         import numpy as np
 
         rowids = self.store.vector_rowids()
@@ -87,9 +90,12 @@ class Matrix:
         for rowid, blob in self.store.all_vectors():
             if count == len(seen):
                 break
+            if count % 1_000 == 0 and stopped():
+                return False
             seen[count], rows[count] = rowid, np.frombuffer(blob, dtype=np.float32)
             count += 1
         self.rowids, self.rows = seen[:count], rows[:count]
+        return True
 
     def _patch(self) -> None:
         """Rowids are never used again, so a known rowid has the vector it had, as long as the model is the same."""

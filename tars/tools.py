@@ -16,6 +16,7 @@ from tars.arguments import WrongCall, checked, days
 from tars.chat import ToolAnswer, ToolCall, ToolSpec
 from tars.db import Filters
 from tars.errors import TarsError
+from tars.search.boosters import PRESETS as ABOUT
 from tars.untrusted import LABEL, escaped, fenced
 from tars.why import Searched
 
@@ -70,6 +71,8 @@ SPECS: tuple[ToolSpec, ...] = (
             ),
             "path": text("Only notes in this folder or whose path matches, such as people or sessions/2026-*."),
             "tag": text("Only notes with this tag."),
+            "about": text("Adds the words of notes about these, or about how something works.", enum=list(ABOUT)),
+            "hypothesis": text("A sentence that an answering note might hold; finds what is worded differently."),
         },
     ),
     tool(
@@ -177,6 +180,8 @@ class Toolbox:
         type: str | None,
         path: str | None,
         tag: str | None,
+        about: str | None,
+        hypothesis: str | None,
     ) -> dict[str, Any]:
         filters = Filters(
             after and days("after", after)[0], before and days("before", before)[1], type, path and path.strip(), tag
@@ -185,8 +190,11 @@ class Toolbox:
         outcome = self.app.search(
             query,
             limit=SPARE * limit if self.leaves_machine else limit,
-            min_confidence=self.app.config.agent.min_confidence,
+            # Confidence knows the question alone, and would take away just what the hypothesis found.
+            min_confidence=0.0 if hypothesis else self.app.config.agent.min_confidence,
             filters=filters,
+            about=about or "",
+            hypothesis=hypothesis or "",
             explain=True,
         )
         kept, withheld = self._public(outcome.results, limit)

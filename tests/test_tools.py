@@ -13,7 +13,7 @@ from conftest import write
 
 from tars.app import App
 from tars.arguments import WrongCall, checked, days
-from tars.chat import ToolAnswer, ToolCall
+from tars.chat import ToolAnswer, ToolCall, estimate_tokens
 from tars.errors import TarsError
 from tars.locks import Lock
 from tars.tools import ANTHROPIC_TOOLS, BY_NAME, OLLAMA_TOOLS, READ_LINES, SPECS, NoTools, Toolbox, run_tool
@@ -74,6 +74,9 @@ def test_one_table_gives_both_wire_forms() -> None:
         ("memory_search", {"query": "tea", "limit": True}, "'limit' must be a whole number, not true"),
         ("memory_search", {"query": "tea", "limit": float("nan")}, "'limit' must be a whole number, not NaN"),
         ("memory_search", {"query": "tea", "type": "fact"}, "'type' must be one of semantic, procedural"),
+        ("memory_search", {"query": "tea", "about": "Decisions"}, {"about": "decisions", "hypothesis": None}),
+        ("memory_search", {"query": "tea", "about": "plans"}, "'about' must be one of decisions, changes, how, not \"plans\""),
+        ("memory_search", {"query": "tea", "hypothesis": ["x"]}, "'hypothesis' must be a text, not [\"x\"]"),
         ("memory_search", {"query": "tea", "limits": 3}, "no argument 'limits'; did you mean 'limit'?"),
         ("memory_search", {"query": "tea", "xyz": 3}, "no argument 'xyz'; there are: query, limit"),
         ("memory_search", {"limit": "x", "xyz": 3}, "'query' is missing; 'limit' must be"),
@@ -167,6 +170,30 @@ def test_filters_reach_the_search_and_an_empty_answer_has_its_reason(toolbox: To
     empty = use(toolbox, "memory_search", query="walrus", before="1999")
     assert (empty["results"], empty["empty_reason"]["code"]) == ([], "filtered")
     assert use(toolbox, "memory_search", query="xyzzy qwrt")["empty_reason"]["code"] in ("no_match", "below_minimum")
+
+
+def test_a_hypothesis_finds_what_the_question_does_not_say(toolbox: Toolbox, vault: Path) -> None:
+    songs = {f"{n}.md": f"Number {n} of the songs about the rain.\n" for n in range(8)}
+    heating = {"heat.md": "Warm rooms are nice.\n", "garage.md": "The plumber fixed the leaking radiator.\n"}
+    write(vault, songs | heating)
+    question: dict[str, Any] = {"query": "who came about the heating?", "limit": 2}
+
+    assert "garage.md" not in paths(use(toolbox, "memory_search", **question))
+    assert "garage.md" in paths(use(toolbox, "memory_search", **question, hypothesis="The plumber fixed the radiator."))
+
+
+def test_what_the_question_is_about_adds_the_words_of_such_notes(toolbox: Toolbox, vault: Path) -> None:
+    write(vault, {"a.md": "The kitchen is blue.\n", "b.md": "The kitchen: we chose green, a decision of May.\n"})
+
+    assert paths(use(toolbox, "memory_search", query="kitchen", about="decisions"))[0] == "b.md"
+
+
+def test_the_tools_stay_small() -> None:
+    assert estimate_tokens(json.dumps(ANTHROPIC_TOOLS)) < 1_600
+
+
+def paths(found: dict[str, Any]) -> list[str]:
+    return [result["path"] for result in found["results"]]
 
 
 def test_a_note_edited_in_the_meantime_is_found_as_it_is_now(toolbox: Toolbox, vault: Path) -> None:

@@ -430,30 +430,24 @@ class App:
 
     def imagine(self, question: str) -> str:
         """What an answer to a question might say, as a model would write it; nothing if none can."""
-        from tars.chat import Message, Text
-
-        try:
-            provider = self.provider()
-            if provider.name == "recall":
-                return ""
-            answer = provider.stream(IMAGINE, [Message("user", question)], [])
-            return "".join(event.text for event in answer if isinstance(event, Text))
-        except ChatError as error:
-            self.say(f"searching without a hypothesis: {error}")
-            return ""
+        return self._written(IMAGINE, question, without="searching without a hypothesis")
 
     def judge(self, prompt: str) -> str:
         """What the model answers to a prompt about passages; nothing if there is none."""
+        return self._written("", prompt, without="the order of the results is not the model's")
+
+    def _written(self, system: str, prompt: str, *, without: str) -> str:
+        """What the model answers, for a search; if it fails, the person is told what is done without it."""
         from tars.chat import Message, Text
 
         try:
             provider = self.provider()
             if provider.name == "recall":
                 return ""
-            answer = provider.stream("", [Message("user", prompt)], [])
+            answer = provider.stream(system, [Message("user", prompt)], [])
             return "".join(event.text for event in answer if isinstance(event, Text))
         except ChatError as error:
-            self.say(f"the order of the results is not the model's: {error}")
+            self.say(f"{without}: {error}")
             return ""
 
     def default_model(self) -> str:

@@ -30,6 +30,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SAMPLE = ROOT / "memory"
 BASELINE = ROOT.parent / "shared" / "bench" / "baseline_fts.py"
 WARM_UP = 20
+REPEATED = 20  # questions that are asked again, several times
 HEAVY = ("anthropic", "ollama", "prompt_toolkit")
 LIMIT = "10"
 
@@ -173,7 +174,8 @@ class Batch:
         self.milliseconds: list[float] = []
         self.found = 0
 
-    def ask(self, question: str) -> None:
+    def ask(self, question: str) -> float:
+        """The milliseconds that the process itself says it took; those until the answer was here are kept."""
         assert self.process.stdin and self.process.stdout
         started = time.perf_counter()
         self.process.stdin.write(question + "\n")
@@ -182,11 +184,12 @@ class Batch:
         self.milliseconds.append((time.perf_counter() - started) * 1_000)
         if not line:
             raise SystemExit(f"{shlex.join(self.command)} ended at the question: {question}")
-        self.found += bool(json.loads(line)["results"])
+        answer = json.loads(line)
+        self.found += bool(answer["results"])
+        return float(answer.get("took_ms", 0.0))
 
     def percentile(self, share: float) -> float:
-        warm = sorted(self.milliseconds[WARM_UP:])
-        return warm[min(int(share * len(warm)), len(warm) - 1)]
+        return percentile(self.milliseconds[WARM_UP:], share)
 
     def anonymous_megabytes(self) -> float | None:
         """Memory of its own; pages of a mapped index are the system's to take back. None off Linux."""
@@ -203,6 +206,21 @@ class Batch:
         self.process.wait()
 
 
+def percentile(values: Sequence[float], share: float) -> float:
+    ordered = sorted(values)
+    return ordered[min(int(share * len(ordered)), len(ordered) - 1)]
+
+
+def repeating(search: Batch, asked: Sequence[str]) -> list[Figure]:
+    """The same questions again and again, as fast as the cache answers; the first round fills it."""
+    rounds = [[search.ask(question) for question in asked] for _ in range(11)]
+    took = [ms for each in rounds[1:] for ms in each]
+    return [
+        Figure("repeated query p50", percentile(took, 0.5), "ms", 1.0, "from the cache"),
+        Figure("repeated query p95", percentile(took, 0.95), "ms"),
+    ]
+
+
 def querying(command: list[str], where: Place, baseline: Path, count: int) -> list[Figure]:
     searches = [Batch(command, where)]
     if baseline.is_file():
@@ -216,7 +234,7 @@ def querying(command: list[str], where: Place, baseline: Path, count: int) -> li
         # Who is first finds colder caches, so they take turns at that too.
         for search in searches[:: -1 if number % 2 else 1]:
             search.ask(question)
-    figures = latency(*searches)
+    figures = latency(*searches) + repeating(searches[0], questions(count)[-REPEATED:])
     memory = searches[0].anonymous_megabytes()
     figures.append(Figure("batch search, RssAnon", memory, "MB", 200, "" if memory else "skipped: no /proc"))
     for search in searches:

@@ -547,6 +547,8 @@ class App:
             explain=explain,
         )
         outcome = self._answered(query, watch)
+        if mode == "vec" and outcome.notices:  # there is no vector for the question: the words are what there is
+            outcome = replace(self._answered(replace(query, mode="fts"), watch), notices=outcome.notices)
         return replace(outcome, notices=(*notices, *outcome.notices)) if notices else outcome
 
     def _answered(self, query: Query, watch: Watch | None) -> Outcome:

@@ -403,8 +403,8 @@ def search_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--before", type=iso_day_end, metavar="DATE", help="dated on or before")
     kinds = ("semantic", "procedural", "episodic", "daily", "note")
     parser.add_argument("--type", choices=kinds, help="kind of memory")
-    parser.add_argument("--path", metavar="GLOB", help="notes whose path matches, e.g. 'sessions/*'")
-    parser.add_argument("--tag", metavar="TAG", help="notes with this tag")
+    parser.add_argument("--path", type=filled, metavar="GLOB", help="notes whose path matches, e.g. 'sessions/*'")
+    parser.add_argument("--tag", type=filled, metavar="TAG", help="notes with this tag")
     preset_flag(parser)
     parser.add_argument("--about", default="", choices=("decisions", "changes", "how"), help="add the words for these")
     parser.add_argument("--hypothesis", default="", metavar="TEXT", help="what an answer might say, to search with too")
@@ -471,6 +471,13 @@ def ask(app: App, args: argparse.Namespace, text: str) -> tuple[Outcome, float]:
         about=args.about,
     )
     return outcome, (time.perf_counter() - start) * 1000
+
+
+def filled(text: str) -> str:
+    """A filter that was left empty, by a variable that is not set perhaps, would let everything through."""
+    if not text.strip().lstrip("#"):
+        raise argparse.ArgumentTypeError("is empty; give it a value, or leave the option out")
+    return text
 
 
 def iso_day(text: str) -> str:

@@ -248,6 +248,14 @@ def test_a_full_device_is_one_clear_line(environ: Environ, notes: Path) -> None:
     assert (done.returncode, done.stderr) == (1, "tars: cannot write the answer: no space left on the device\n")
 
 
+@pytest.mark.parametrize("flag", ["--tag=", "--tag=#", "--path= "])
+def test_a_filter_left_empty_is_wrong_usage_and_not_no_filter(environ: Environ, notes: Path, flag: str) -> None:
+    ran = tars(environ, "search", "tea", flag)
+
+    assert ran.returncode == 2 and not ran.stdout
+    assert flag.split("=")[0] in ran.stderr and "is empty" in ran.stderr
+
+
 def test_a_minimum_of_nothing_beats_the_config_file(environ: Environ, notes: Path) -> None:
     home = Path(environ["TARS_HOME"])
     home.mkdir(exist_ok=True)

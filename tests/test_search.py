@@ -337,13 +337,26 @@ def test_a_filter_that_removes_everything_says_how_many(memory: App) -> None:
     assert reason.details["removed"] == {"after": 0, "tag": 1}
 
 
-def test_filters_have_their_reason_while_the_embedder_is_down(memory: App) -> None:
+def take_embedder_down(app: App) -> None:
     class Down(StaticTable):
         def query(self, text: str) -> NoReturn:
             raise EmbeddingError("the backend is down")
 
-    memory.embedder = Down()
-    memory.__dict__.pop("index", None)
+    app.embedder = Down()
+    app.__dict__.pop("index", None)
+
+
+def test_asked_for_vectors_while_the_embedder_is_down_the_words_are_searched_and_it_is_said(memory: App) -> None:
+    take_embedder_down(memory)
+    outcome = memory.search("green tea", mode="vec")
+
+    assert outcome.mode == "fts" and outcome.results[0].file_path == "Memory.md"
+    assert outcome.notices == ("searching by words only: the backend is down",)
+    assert memory.search("xyzzy", mode="vec").empty_reason.code == "no_match"  # type: ignore[union-attr]
+
+
+def test_filters_have_their_reason_while_the_embedder_is_down(memory: App) -> None:
+    take_embedder_down(memory)
     outcome = memory.search("tulips", filters=Filters(tag="travel"))
 
     assert outcome.empty_reason and outcome.empty_reason.code == "filtered"

@@ -92,42 +92,53 @@ def list_notes(folder: Path) -> tuple[list[NoteFile], list[Skipped]]:
     """Every note in the folder, by path, without opening any; and what could not even be listed."""
     skipped: list[Skipped] = []
     ignored = ignore_rule(folder)
-    notes = list(walk(folder, "", ignored, skipped))
+    notes = list(walk(folder, ignored, skipped))
     notes.sort(key=lambda note: note.path)
     return notes, skipped
 
 
-def walk(folder: Path, below: str, ignored: Callable[[str], bool], skipped: list[Skipped]) -> Iterator[NoteFile]:
-    try:
-        with os.scandir(folder / below) as listing:
-            entries = list(listing)
-    except OSError as error:
-        if not below:
-            raise TarsError(f"cannot read the memory folder {folder}: {error.strerror}") from None
-        skipped.append(Skipped(below, reason_of(error)))
-        return
-    for entry in entries:
-        name, path = entry.name, below + entry.name
-        # A link either leaves the folder, or names what is listed under its true path anyway.
-        if name.startswith(".") or entry.is_symlink():
+def walk(folder: Path, ignored: Callable[[str], bool], skipped: list[Skipped]) -> Iterator[NoteFile]:
+    """The notes of a folder and of all below it, however deep: the folders still to be looked at are a list."""
+    waiting = [""]
+    while waiting:
+        below = waiting.pop()
+        try:
+            with os.scandir(folder / below) as listing:
+                entries = list(listing)
+        except OSError as error:
+            if not below:
+                raise TarsError(f"cannot read the memory folder {folder}: {error.strerror}") from None
+            skipped.append(Skipped(below, reason_of(error)))
             continue
-        if entry.is_dir():
-            if not ignored(path + "/"):
-                yield from walk(folder, path + "/", ignored, skipped)
-        elif is_note(name) and not ignored(path):
-            try:
-                path.encode()
-                status = entry.stat()
-            except FileNotFoundError:  # it went away since the folder was listed
+        for entry in entries:
+            name, path = entry.name, below + entry.name
+            # A link either leaves the folder, or names what is listed under its true path anyway.
+            if name.startswith(".") or entry.is_symlink():
                 continue
-            except UnicodeEncodeError:
-                shown = path.encode(errors="backslashreplace").decode()
-                skipped.append(Skipped(shown, "its name is not valid UTF-8"))
-            except OSError as error:
-                skipped.append(Skipped(path, reason_of(error)))
-            else:
-                if stat.S_ISREG(status.st_mode):
-                    yield NoteFile(path, status.st_size, min(status.st_mtime_ns, LATEST_NS))
+            if entry.is_dir():
+                if not ignored(path + "/"):
+                    waiting.append(path + "/")
+            elif is_note(name) and not ignored(path) and (note := note_file(entry, path, skipped)):
+                yield note
+
+
+def note_file(entry: os.DirEntry[str], path: str, skipped: list[Skipped]) -> NoteFile | None:
+    """A note as it is listed; None if it is gone, no plain file, or has to be skipped."""
+    try:
+        path.encode()
+        status = entry.stat()
+    except FileNotFoundError:  # it went away since the folder was listed
+        return None
+    except UnicodeEncodeError:
+        shown = path.encode(errors="backslashreplace").decode()
+        skipped.append(Skipped(shown, "its name is not valid UTF-8"))
+        return None
+    except OSError as error:
+        skipped.append(Skipped(path, reason_of(error)))
+        return None
+    if not stat.S_ISREG(status.st_mode):
+        return None
+    return NoteFile(path, status.st_size, min(status.st_mtime_ns, LATEST_NS))
 
 
 def is_note(name: str) -> bool:
@@ -145,10 +156,20 @@ def ignore_rule(folder: Path) -> Callable[[str], bool]:
         raise TarsError(f"cannot read {folder / IGNORE_FILE}: {reason_of(error)}") from None
     from pathspec import GitIgnoreSpec
 
+    def is_wrong(line: str) -> bool:
+        try:
+            GitIgnoreSpec.from_lines([line])
+        except ValueError:
+            return True
+        return False
+
     try:
         return GitIgnoreSpec.from_lines(lines).match_file
-    except ValueError as error:
-        raise TarsError(f"{IGNORE_FILE}: {error}") from None
+    except ValueError:
+        # As above: without this line, notes might be taken in that it was to leave out.
+        number, line = next((at, line) for at, line in enumerate(lines, 1) if is_wrong(line))
+        problem = f"{IGNORE_FILE}:{number}: '{line}' is not a pattern; correct the line or delete it"
+        raise TarsError(f"{problem}, nothing is indexed until then") from None
 
 
 def read_bytes(folder: Path, path: str, *, max_bytes: int) -> bytes:
@@ -202,7 +223,11 @@ def inside(folder: Path, path: str) -> Path:
     below = target.relative_to(folder)
     if not is_note(below.name) or any(part.startswith(".") for part in below.parts) or is_ignored(folder, below):
         raise TarsError(f"'{path}' is not a note of the memory folder; notes end in .md and are not hidden or ignored")
-    if target.exists() and not target.is_file():
+    try:
+        other = target.exists() and not target.is_file()
+    except OSError as error:  # a name that is too long, a folder that may not be looked into
+        raise TarsError(f"'{path}' cannot be a note: {reason_of(error)}") from None
+    if other:
         raise TarsError(f"'{path}' is not a file")
     return target
 

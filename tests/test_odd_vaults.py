@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -154,3 +155,27 @@ def test_notes_are_listed_in_order_with_forward_slashes(vault: Path) -> None:
     write(vault, {"b.md": "x", "a/z.md": "x", "a/b/c.md": "x", "plain.txt": "x"})
 
     assert [note.path for note in list_notes(vault)[0]] == ["a/b/c.md", "a/z.md", "b.md"]
+
+
+def test_a_wrong_line_of_the_ignore_file_is_named_and_nothing_is_taken_in(vault: Path) -> None:
+    write(vault, {"a.md": "walrus", ".tarsignore": "drafts/\n\n!\n"})
+
+    with pytest.raises(TarsError, match=r"\.tarsignore:3: '!' is not a pattern; correct the line"):
+        list_notes(vault)
+
+
+def test_folders_may_be_nested_deeper_than_python_calls_itself(vault: Path) -> None:
+    depth = sys.getrecursionlimit() + 100
+    made = [vault]
+    for _ in range(depth):
+        made.append(made[-1] / "d")
+        made[-1].mkdir()
+    note = made[-1] / "deep.md"
+    note.write_text("walrus")
+
+    try:
+        assert [found.path for found in list_notes(vault)[0]] == ["d/" * depth + "deep.md"]
+    finally:
+        note.unlink()
+        for folder in reversed(made[1:]):  # what removes a whole tree calls itself too
+            folder.rmdir()

@@ -17,7 +17,7 @@ from tars.frontmatter import Properties, date_in, date_of_name, properties, read
 
 __all__ = ["VERSION", "Chunk", "Link", "Note", "date_of_name", "read_note"]
 
-VERSION = 1  # part of the index's identity: bump it when the same text would give other chunks
+VERSION = 2  # part of the index's identity: bump it when the same note would give other chunks or another date
 FENCE_LIMIT = 4  # a fence stays whole up to this many chunk sizes
 MAX_HEADING = 200  # characters of a heading that go into the heading path
 

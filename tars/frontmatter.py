@@ -3,7 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import islice
 from typing import Any
@@ -63,7 +63,10 @@ def read_frontmatter(text: str) -> tuple[Properties, int]:
         source = text[start : closing.start()]
         values = _mapping(source)
         if values is not None:
-            return properties(values), 1 + source.count("\n") + 1
+            found, said = properties(values), SAYS_PRIVATE.findall(source)
+            if len(said) > 1:  # YAML would take the last word for it
+                found = replace(found, private=any(map(_is_yes, said)))
+            return found, 1 + source.count("\n") + 1
     else:
         source = text[start : start + MAX_CHARS].partition("\n\n")[0]
     # A slip in the YAML must not publish a note that was meant to be private.
@@ -166,9 +169,18 @@ def date_in(text: str) -> str | None:
 
 
 def date_of_name(name: str) -> str | None:
-    """The date in a file name: "2026-03-01-trip.md", "20260301 trip.md", "Trip, 1 March 2026.md"."""
-    compact = (_iso(match[1], match[3], match[4]) for match in COMPACT_DATE.finditer(name))
-    return date_in(name) or next(filter(None, compact), None)
+    """The date in a path: the file name's own, else the nearest folder's, else one spread over folders.
+
+    >>> date_of_name("2020-01-01 move/20260301 trip.md"), date_of_name("2026/03/01.md")
+    ('2026-03-01', '2026-03-01')
+    """
+    parts = (*reversed(name.split("/")), name)
+    return next(filter(None, (date_in(part) or _compact_date(part) for part in parts)), None)
+
+
+def _compact_date(text: str) -> str | None:
+    found = (_iso(match[1], match[3], match[4]) for match in COMPACT_DATE.finditer(text))
+    return next(filter(None, found), None)
 
 
 def _parts(match: re.Match[str]) -> tuple[str, str, str]:

@@ -20,6 +20,7 @@ HELD_CHARS = 160  # how long an emphasis is waited for before its opening mark i
 # Where a citation leads (an address, or "" for nowhere), or None if the model was never shown it.
 Cite = Callable[[Citation], str | None]
 
+_RUNS = frozenset(" -+*_`~")  # one more of the same leaves a line as undecided as it was
 # What a line may begin with and still become a heading, an item, a rule or a fence.
 _UNDECIDED = re.compile(r" *(?:#{1,6}|[-+*_]+|[0-9]{1,9}[.)]?|`+|~+)?")
 _HEADING = re.compile(r" *#{1,6} ")
@@ -140,10 +141,11 @@ class Markdown:
     # ---- lines
 
     def _start(self, c: str) -> None:
+        goes_on = c in _RUNS and self._line.endswith(c)
         self._line += c
         if self._fence:
             self._take = self._hold
-        elif not _UNDECIDED.fullmatch(self._line):
+        elif not goes_on and (len(self._line) > HELD_CHARS or not _UNDECIDED.fullmatch(self._line)):
             self._decide()
 
     def _hold(self, c: str) -> None:

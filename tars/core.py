@@ -263,10 +263,24 @@ def well_formed(messages: Sequence[Message]) -> list[Message]:
     """
     out: list[Message] = []
     for message in messages:
+        calls = out[-1].calls if out else ()
+        if message.role == "tool":
+            out += [answering(calls, message)] if calls else []
+            continue
         if message.role == "user":
             out += missing_after(out[-1:])
+        elif calls:
+            out.append(Message("tool", answers=unanswered(calls)))
         out.append(message)
     return out + missing_after(out[-1:])
+
+
+def answering(calls: Sequence[ToolCall], message: Message) -> Message:
+    """The message with one answer to each call, none to what nobody asked: a provider refuses any other."""
+    if [answer.call_id for answer in message.answers] == [call.id for call in calls]:
+        return message
+    given = {answer.call_id: answer for answer in message.answers}
+    return replace(message, answers=tuple(given.get(call.id) or unanswered([call])[0] for call in calls))
 
 
 def missing_after(last: Sequence[Message]) -> list[Message]:

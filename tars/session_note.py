@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any
 
+from tars import facts
 from tars.chat import Message
 from tars.search.query import content_words
 from tars.sessions import is_summary
@@ -56,6 +57,7 @@ def points(text: str) -> list[str]:
 def worth_keeping(lines: Sequence[str], *, quoted: str, forgotten: Sequence[str]) -> list[str]:
     """Without what repeats the memory, which would feed on itself, and without what was to be forgotten."""
     known = grams(quoted)
+    lines = [line for line in map(facts.one_line, lines) if line]
     kept = [line for line in lines if not grams(line) & known and not any(is_about(line, text) for text in forgotten)]
     return [line[:MOST_CHARS] for line in kept][:MOST_LINES]
 
@@ -111,6 +113,12 @@ def note_text(session_id: str, lines: Sequence[str], sources: Sequence[str], now
     if private:
         head.append("private: true")
     if sources:
-        head += ["sources:", *(f"  - {json.dumps(source, ensure_ascii=False)}" for source in sources)]
+        head += ["sources:", *(f"  - {quoted_for_yaml(source)}" for source in sources)]
     title = f"# Conversation of {now.day} {now:%B %Y}, {now:%H:%M}"
     return "\n".join(["---", *head, "---", "", title, "", *(f"- {line}" for line in lines), ""])
+
+
+def quoted_for_yaml(text: str) -> str:
+    """Readable where YAML allows it; a few characters it takes only by their numbers, or not at all."""
+    line = facts.one_line(text)
+    return json.dumps(line, ensure_ascii=not line.isprintable())

@@ -29,6 +29,14 @@ UNDERSTOOD = "I have it in mind."
 FORGOTTEN = "[forgotten]"
 SECOND = len("20260301-101500")  # of an id; behind it a number, for others of the same second
 
+# What a row of a transcript holds under its key; a damaged one may hold anything.
+SHAPES: dict[str, type] = {
+    **dict.fromkeys(("start", "message", "ended"), dict),
+    **dict.fromkeys(("compacted", "shown"), list),
+    **dict.fromkeys(("partial", "model"), str),
+    **dict.fromkeys(("kept", "private"), int),
+}
+
 Place = tuple[str, int, int]  # path, first and last line
 
 
@@ -161,7 +169,7 @@ def load(path: Path) -> Session:
     partial = ""
     for row in rows_of(path):
         if "start" in row:
-            session = started(row["start"])
+            session = started(row["start"]) or session
         elif session is None:
             continue
         elif "partial" in row:
@@ -171,7 +179,8 @@ def load(path: Path) -> Session:
             if partial and not finishes(row):
                 session.add(broken_off(partial))
             partial = ""
-            take_in(session, row)
+            with suppress(ValueError):  # of a row that is damaged; those around it still count
+                take_in(session, row)
     if session is None:
         raise TarsError(f"{path.stem} holds no conversation")
     if partial:
@@ -180,10 +189,21 @@ def load(path: Path) -> Session:
     return session
 
 
-def started(about: dict[str, Any]) -> Session:
-    shown = [tuple(place) for place in about.get("shown", ())]
-    private = about.get("private", False)
-    return Session(about["id"], about["model"], about["system"], about["started"], shown=shown, private=private)
+def started(about: dict[str, Any]) -> Session | None:
+    """The conversation that a row begins; None if that is damaged."""
+    said = {key: about.get(key) for key in ("id", "model", "system", "started")}
+    if not all(isinstance(value, str) for value in said.values()):
+        return None
+    return Session(**said, shown=places(about.get("shown")), private=bool(about.get("private")))  # type: ignore[arg-type]
+
+
+def places(rows: Any) -> list[Place]:
+    """Those of the rows that name lines of a note."""
+    return [tuple(row) for row in rows if is_place(row)] if isinstance(rows, list) else []
+
+
+def is_place(row: Any) -> bool:
+    return isinstance(row, list) and [type(part) for part in row] == [str, int, int]
 
 
 def finishes(row: dict[str, Any]) -> bool:
@@ -203,7 +223,7 @@ def take_in(session: Session, row: dict[str, Any]) -> None:
         else:
             session.begin_with([message_from_json(message) for message in row["compacted"]])
     elif "shown" in row:
-        session.shown += [tuple(place) for place in row["shown"]]
+        session.shown += places(row["shown"])
     elif "private" in row:
         session.private = True
     elif "model" in row:
@@ -213,7 +233,7 @@ def take_in(session: Session, row: dict[str, Any]) -> None:
 
 
 def rows_of(path: Path) -> Iterator[dict[str, Any]]:
-    """The lines that are whole; a crash can leave half of the last one."""
+    """The lines that are whole; a crash can leave half of the last one, and a disk can spoil any."""
     try:
         lines = path.read_bytes().split(b"\n")
     except OSError as error:
@@ -221,9 +241,9 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
             row = json.loads(line) if line else None
-        except ValueError:
+        except (ValueError, RecursionError):
             continue
-        if isinstance(row, dict):
+        if isinstance(row, dict) and all(isinstance(row[key], SHAPES[key]) for key in row.keys() & SHAPES.keys()):
             yield row
 
 

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,11 @@ from tars import sessions
 from tars.app import App
 from tars.chat import Message, ToolAnswer, ToolCall, Usage
 from tars.chat.claude import Claude
+from tars.chunker import read_note
 from tars.conversation import Conversation
 from tars.errors import TarsError
-from tars.session_note import asks, points, statements, worth_keeping
+from tars.memory import decode
+from tars.session_note import asks, note_text, points, statements, worth_keeping
 from tars.sessions import SUMMARY, Session, Transcript, compacted, compaction_cut, plain_turns
 
 NOW = datetime(2026, 3, 1, 10, 15)
@@ -98,6 +101,21 @@ def test_half_a_line_at_the_end_is_passed_over_and_what_follows_is_not_lost(tmp_
     resumed.record(Message("assistant", "yes"))
 
     assert [m.text for m in sessions.load(transcript.path).messages][-3:] == ["answer 1", "again", "yes"]
+
+
+@pytest.mark.parametrize("lost", [1, 2, 3, 4])
+def test_a_damaged_row_costs_no_other_and_the_conversation_can_be_gone_on_with(tmp_path: Path, lost: int) -> None:
+    transcript = begin(tmp_path / "s", *turn(1), *turn(2))
+    rows = transcript.path.read_bytes().split(b"\n")
+    rows[lost] = rows[lost].replace(b'"role"', b'"rolf"')
+    transcript.path.write_bytes(b"\n".join(rows))
+
+    messages = sessions.load(transcript.path).messages
+
+    assert messages[-4:] == turn(2)
+    assert ("question 1" in [message.text for message in messages]) == (lost != 1)
+    for message, following in pairwise(messages):
+        assert [call.id for call in message.calls] == [answer.call_id for answer in following.answers]
 
 
 def test_pieces_of_an_answer_count_only_as_long_as_it_is_not_finished(tmp_path: Path) -> None:
@@ -211,6 +229,14 @@ def test_a_line_is_an_echo_if_it_has_six_words_in_a_row_of_a_note() -> None:
 
 def test_points_have_no_marks_and_no_headings() -> None:
     assert points("# Note\n\n- one\n* two\n2. three\n\n---\nfour") == ["one", "two", "three", "four"]
+
+
+def test_no_control_character_makes_a_note_that_cannot_be_read() -> None:
+    said = worth_keeping(["I like \0tea\ud800", "\x07"], quoted="", forgotten=[])
+    note = note_text("x", said, ["\x7fa.md:1", "\uffffb.md:2"], NOW, private=True)
+
+    assert said == ["I like tea"]
+    assert read_note(decode(note.encode())).properties == "10:15 x a.md:1 \uffffb.md:2"
 
 
 def test_a_page_that_was_pasted_does_not_fill_the_note() -> None:

@@ -6,7 +6,7 @@ A provider knows no memory, no tools' insides and no terminal. There is one loop
 from __future__ import annotations
 
 from collections.abc import Generator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any, Protocol
 
 
@@ -17,6 +17,9 @@ class ToolSpec:
     name: str
     description: str
     schema: dict[str, Any]
+
+
+ROLES = ("user", "assistant", "tool")
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,15 +136,29 @@ def message_to_json(message: Message) -> dict[str, Any]:
 
 
 def message_from_json(row: dict[str, Any]) -> Message:
-    return Message(
-        role=row["role"],
-        text=row.get("text", ""),
-        calls=tuple(ToolCall(**call) for call in row.get("calls", ())),
-        answers=tuple(ToolAnswer(**answer) for answer in row.get("answers", ())),
-        raw=row.get("raw", {}),
-        usage=Usage(**row.get("usage", {})),
-        stop=row.get("stop", ""),
-    )
+    """A turn out of a transcript; ValueError if that is no turn, as damage to the file leaves it."""
+    try:
+        message = Message(
+            role=row["role"],
+            text=row.get("text", ""),
+            calls=tuple(ToolCall(**call) for call in row.get("calls", ())),
+            answers=tuple(ToolAnswer(**answer) for answer in row.get("answers", ())),
+            raw=row.get("raw", {}),
+            usage=Usage(**row.get("usage", {})),
+            stop=row.get("stop", ""),
+        )
+    except (AttributeError, KeyError, TypeError):
+        raise ValueError("not a message") from None
+    parts = [(message, Message("")), (message.usage, Usage())]
+    parts += [(call, ToolCall("", "", {})) for call in message.calls]
+    parts += [(answer, ToolAnswer("", "", "")) for answer in message.answers]
+    if message.role not in ROLES or not all(of_same_types(*pair) for pair in parts):
+        raise ValueError("not a message")
+    return message
+
+
+def of_same_types(value: Any, example: Any) -> bool:
+    return all(type(getattr(value, f.name)) is type(getattr(example, f.name)) for f in fields(example))
 
 
 def estimate_tokens(text: str) -> int:

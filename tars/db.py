@@ -183,7 +183,8 @@ class Filters:
 
         def require(condition: str, *needed: Any) -> None:
             conditions.append(condition)
-            values.extend(needed)
+            # Half a character, which a command line can hold, is in no note; as "?" it would be a pattern.
+            values.extend(str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in needed)
 
         if self.after:
             require("COALESCE(c.date, f.date) >= ?", self.after)

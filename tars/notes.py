@@ -24,8 +24,9 @@ SHOWN_LINES = 5  # of those that were perhaps meant
 SHOWN_CHARS = 100
 LOCK_SECONDS = 10.0
 
+# The first that can be a path is it: the text behind it may name lines of other notes.
 LOCATION = re.compile(
-    r"(?P<path>\S.*\.md):(?P<line>[0-9]{1,7})(?:(?::\s*|\s+)(?P<text>.*))?", re.IGNORECASE | re.DOTALL
+    r"(?P<path>\S.*?\.md):(?P<line>[0-9]{1,7})(?:(?::\s*|\s+)(?P<text>.*))?", re.IGNORECASE | re.DOTALL
 )
 
 

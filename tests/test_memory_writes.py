@@ -461,6 +461,13 @@ def test_two_processes_and_two_threads_lose_no_fact(vault_notes: Notes) -> None:
     assert sorted(facts) == sorted(f"- {name} says {n}" for name in "abcd" for n in range(50))
 
 
+def test_a_line_that_cites_other_lines_is_found_by_its_own_place(vault_notes: Notes) -> None:
+    vault_notes.put("- see home/boiler.md:12 for the code\n- tea\n")
+    vault_notes.forget("Memory.md:1: see home/boiler.md:12 for the code")
+
+    assert vault_notes.text() == "- tea\n"
+
+
 # ---- 500 sequences against a model: a list of lines, and which of them are facts
 
 

@@ -428,7 +428,7 @@ class Grammar:
         number = self.day_number(at)
         match left:
             case Yearly(Mark((month, day), 0), Mark((_, last), 0)) if number and day == last < number[0]:
-                if self.counts(number[1]) or self.word(number[1]) in MONTHS:
+                if self.counts(number[1]) or self.word(self.skip(number[1], "of")) in MONTHS:
                     return None
                 mark = Mark((month, number[0]))
                 return self.with_year(replace(left, first=mark, last=mark), number[1])

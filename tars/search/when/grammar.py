@@ -1,154 +1,65 @@
-"""The times that an English question names, as windows of days; it knows the clock it is given and no notes.
-
-A small grammar read from left to right: words, then points ("3 May", "last week", "mid-January", "two days before
-Christmas"), then bounds and ranges of points ("since March", "from 3 to 10 May"). A month, season, feast or day
-without a year is a `Yearly` and stays one: it means any year. Everything else becomes days of the calendar.
-
-What is left to choose, and what was chosen:
-
-- Weeks run from Monday to Sunday, seasons are whole months of the northern half, winter begins in December.
-- "Early", "mid" and "late" are thirds, "beginning" and "end" quarters, each with `SLACK` days more.
-- "Two weeks ago" is that day, give or take half of the unit; a weekday without more is the nearest past one.
-- "Before" and "after" a time without a year mean the `NEAR` days beside it; "since" and "until" mean the latest one.
-- 03/05/2024 has two readings and is no date here; 22/10/2024 and 03.05.2024 have one.
-- Words that are also names or verbs (may, march, june, spring, sun, …) need a word or number beside them that
-  makes them a time.
-"""
+"""Reading a question from left to right: words, then points in time, then bounds and ranges of points."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
-from datetime import date, timedelta
+from dataclasses import replace
+from datetime import date
 from typing import NamedTuple
 
-SLACK = 3  # days that the thirds and quarters of a period and the weeks of a month reach into their neighbours
-NEAR = 30  # days that "before Easter", "after Easter" and "recently" reach
-DEPTH = 3  # "the day before the day before the day before …" ends somewhere
-
-MONTHS = {
-    name: number
-    for number, names in enumerate(
-        """january jan, february feb, march mar, april apr, may, june jun, july jul, august aug,
-        september sept sep, october oct, november nov, december dec""".split(","),
-        start=1,
-    )
-    for name in names.split()
-}
-SEASONS = {"spring": 3, "summer": 6, "autumn": 9, "fall": 9, "winter": 12}  # the first of their three months
-WEEKDAYS = {
-    name: number
-    for number, names in enumerate(
-        """monday mon, tuesday tue tues, wednesday wed, thursday thu thur thurs, friday fri, saturday sat,
-        sunday sun""".split(",")
-    )
-    for name in names.split()
-}
-SURE = frozenset(  # these mean a time whatever stands beside them
-    "january february july september october november december summer autumn winter".split()
+from tars.search.when.periods import (
+    Days,
+    Found,
+    Mark,
+    Period,
+    Yearly,
+    beside_unit,
+    bounded,
+    days,
+    joined,
+    moved,
+    nth_day,
+    nth_stretch,
+    occurrence,
+    on_weekday,
+    one_day,
+    resolved,
+    whole_months,
 )
-ALSO_WORDS = frozenset("may march august mar dec jan spring fall mon wed sat sun".split())  # in small letters
-
-UNITS = {"day": 1.0, "night": 1.0, "week": 7.0, "fortnight": 14.0, "month": 30.44, "year": 365.25}  # in days
-HALF = {"week": 3, "fortnight": 5, "month": 15, "year": 182}  # what "two … ago" may be off by
-COUNTS = {"a": (1, 1), "an": (1, 1), "couple": (2, 3), "few": (2, 5), "several": (3, 7)} | {
-    word: (number, number)
-    for number, word in enumerate("one two three four five six seven eight nine ten eleven twelve".split(), start=1)
-}
-ORDINALS = {
-    word: number
-    for number, words in enumerate(
-        """first, second, third, fourth, fifth, sixth, seventh, eighth, ninth, tenth, eleventh, twelfth""".split(","),
-        start=1,
-    )
-    for word in words.split()
-} | {"last": -1, "final": -1}
-
-PARTS = {  # of a period: from, to, and the days it may be off by
-    "early": (0, 1 / 3, SLACK),
-    "mid": (1 / 3, 2 / 3, SLACK),
-    "middle": (1 / 3, 2 / 3, SLACK),
-    "late": (2 / 3, 1, SLACK),
-    "beginning": (0, 1 / 4, SLACK),
-    "start": (0, 1 / 4, SLACK),
-    "end": (3 / 4, 1, SLACK),
-    "first half": (0, 1 / 2, 0),
-    "second half": (1 / 2, 1, 0),
-    "latter half": (1 / 2, 1, 0),
-}
-ADJECTIVES = frozenset(("early", "mid", "late"))  # "early March"; the others are "the end of March"
-
-Origin = tuple[int, ...] | str  # (month, day), (month, weekday, which of them) or "easter"
-
-FEASTS: dict[str, tuple[Origin, int, int]] = {  # the day, and the days from and to which its window reaches
-    "christmas": ((12, 25), -1, 1),
-    "xmas": ((12, 25), -1, 1),
-    "christmas eve": ((12, 24), 0, 0),
-    "christmas day": ((12, 25), 0, 0),
-    "boxing day": ((12, 26), 0, 0),
-    "new year": ((1, 1), -1, 1),
-    "new years": ((1, 1), -1, 1),
-    "new year's": ((1, 1), -1, 1),
-    "new years eve": ((12, 31), 0, 0),
-    "new year's eve": ((12, 31), 0, 0),
-    "new years day": ((1, 1), 0, 0),
-    "new year's day": ((1, 1), 0, 0),
-    "valentine's": ((2, 14), 0, 0),
-    "valentines day": ((2, 14), 0, 0),
-    "valentine's day": ((2, 14), 0, 0),
-    "st patrick's day": ((3, 17), 0, 0),
-    "april fools day": ((4, 1), 0, 0),
-    "april fool's day": ((4, 1), 0, 0),
-    "qingming": ((4, 5), -1, 1),
-    "qingming festival": ((4, 5), -1, 1),
-    "may day": ((5, 1), 0, 0),
-    "mother's day": ((5, 6, 2), 0, 0),
-    "memorial day": ((5, 0, -1), 0, 0),
-    "father's day": ((6, 6, 3), 0, 0),
-    "juneteenth": ((6, 19), 0, 0),
-    "independence day": ((7, 4), 0, 0),
-    "labor day": ((9, 0, 1), 0, 0),
-    "halloween": ((10, 31), 0, 0),
-    "veterans day": ((11, 11), 0, 0),
-    "bonfire night": ((11, 5), 0, 0),
-    "thanksgiving": ((11, 3, 4), 0, 3),
-    "thanksgiving day": ((11, 3, 4), 0, 0),
-    "black friday": ((11, 3, 4), 1, 1),
-    "good friday": ("easter", -2, -2),
-    "easter": ("easter", -2, 1),
-    "easter sunday": ("easter", 0, 0),
-    "easter monday": ("easter", 1, 1),
-}
-LONGEST_FEAST = 4  # in words; "'s" is one
-
-NAMED = {"today": (0, 0), "tonight": (0, 0), "yesterday": (-1, -1), "tomorrow": (1, 1)}  # days from now
-VAGUE = {"recently": (-NEAR, 0), "lately": (-NEAR, 0)}  # said of another time as often as of now
-PHRASES = {
-    ("last", "night"): (-1, 0),
-    ("this", "morning"): (0, 0),
-    ("this", "afternoon"): (0, 0),
-    ("this", "evening"): (0, 0),
-}
-WHICH = {"last": -1, "this": 0, "next": 1}
-BOUNDS = frozenset("since until till before after by from".split())
-TO = frozenset(("to", "until", "till", "through", "-", "–", "—"))
-DASHES = frozenset(("-", "–", "—"))
-AND = DASHES | {"and"}
-LISTING = frozenset((",", "and", "or", "&"))
-FIRM = frozenset("in during since until till throughout through this last next early mid late".split())
-LOOSE = frozenset("of for by before after around from to the".split())  # "of May" is a time, "of May Smith" is not
-YEAR_CUES = FIRM | LOOSE | frozenset("year my our his her their your its and between (".split())
-POSSESSIVES = frozenset(("'s", "’s"))
-MANY = POSSESSIVES | {"mornings", "afternoons", "evenings", "nights"}  # after a weekday: not one day, or a name
-
-STARTS = (
-    MONTHS.keys() | SEASONS.keys() | WEEKDAYS.keys() | COUNTS.keys() | ORDINALS.keys() | NAMED.keys()
-    | VAGUE.keys() | UNITS.keys() | WHICH.keys() | BOUNDS
-    | {name.split()[0].removesuffix("'s") for name in FEASTS | PARTS}
-    | {"the", "other", "past", "between", "earlier", "later", "weekend", "q1", "q2", "q3", "q4"}
-)  # fmt: skip
-LEADS = BOUNDS | {"the", "a", "an", "between"}  # these begin a time only if the next word could
+from tars.search.when.vocabulary import (
+    ADJECTIVES,
+    ALSO_WORDS,
+    AND,
+    BOUNDS,
+    COUNTS,
+    DASHES,
+    DEPTH,
+    FEASTS,
+    FIRM,
+    HALF,
+    LEADS,
+    LISTING,
+    LONGEST_FEAST,
+    LOOSE,
+    MANY,
+    MONTHS,
+    NAMED,
+    ORDINALS,
+    PARTS,
+    PHRASES,
+    POSSESSIVES,
+    SEASONS,
+    SLACK,
+    STARTS,
+    SURE,
+    TO,
+    UNITS,
+    VAGUE,
+    WEEKDAYS,
+    WHICH,
+    YEAR_CUES,
+)
 
 TOKEN = re.compile(
     r"[0-9]+(?:[.,/:-][0-9]+)*[^\W_]*"  # a number, and all that hangs on it: 3rd, 2025-06-03T10:00, 1,000, 10:30
@@ -161,164 +72,6 @@ YM = re.compile(r"([0-9]{4})[-/]([0-9]{2})")
 DMY = re.compile(r"([0-9]{1,2})([./-])([0-9]{1,2})\2([0-9]{4})")
 PAIR = re.compile(r"([0-9]{1,2}|[0-9]{4})([,-])([0-9]{1,2}(?:st|nd|rd|th)?|[0-9]{4})")  # "3-10 May", "May 3,2024"
 DAY = re.compile(r"([0-9]{1,2})(st|nd|rd|th)?")
-
-
-# ---- days that come back, and days that do not
-
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """A day of every year: so many days from the third of May, the fourth Thursday of November or Easter."""
-
-    origin: Origin
-    offset: int = 0
-
-    def in_year(self, year: int) -> date:
-        match self.origin:
-            case (month, day):
-                found = clipped(year, month, day)
-            case (month, weekday, which):
-                found = nth_weekday(year, month, weekday, which)
-            case _:
-                found = easter(year)
-        return moved(found, self.offset)
-
-
-@dataclass(frozen=True, slots=True)
-class Yearly:
-    """Days from one mark to the next that follows, in any year or in one."""
-
-    first: Mark
-    last: Mark
-    year: int | None = None
-
-    def in_year(self, year: int) -> tuple[date, date]:
-        """The occurrence that belongs to this year: winter 2024 ends in 2025."""
-        start, end = self.first.in_year(year), self.last.in_year(year)
-        if end < start:
-            end = max(start, self.last.in_year(year + 1))
-        return start, end
-
-    def days_from(self, day: date) -> int:
-        return min(days_outside(day, *self.in_year(day.year + years)) for years in (-1, 0, 1))
-
-    def beside(self, first: int, last: int, *, end: bool) -> Yearly:
-        """The days so far from where it begins or ends; those of a feast count from the feast itself."""
-        anchor = self.last if end else self.first
-        if self.first.origin == self.last.origin:
-            anchor = Mark(anchor.origin, self.first.offset if self.first == self.last else 0)
-        shift = anchor.offset
-        return replace(self, first=Mark(anchor.origin, shift + first), last=Mark(anchor.origin, shift + last))
-
-    def part(self, start: float, end: float, slack: int) -> Yearly | None:
-        """A share of its months, each taken as 31 days; None for what is shorter than that."""
-        match self.first, self.last:
-            case Mark((month, 1), 0), Mark((last, 31), 0):
-                begin, length = (month - 1) * 31, ((last - month) % 12 + 1) * 31
-            case _:
-                return None
-        first, last = share(length, start, end, slack)
-        return replace(self, first=Mark(month_day(begin + first)), last=Mark(month_day(begin + last)))
-
-
-@dataclass(frozen=True, slots=True)
-class Days:
-    """Days of the calendar; None is open. `sure` when no other reading is likely."""
-
-    start: date | None
-    end: date | None
-    sure: bool = True
-
-    def beside(self, first: int, last: int, *, end: bool) -> Days:
-        anchor = (self.end if end else self.start) or date.min
-        return replace(self, start=moved(anchor, first), end=moved(anchor, last))
-
-    def part(self, start: float, end: float, slack: int) -> Days | None:
-        if self.start is None or self.end is None or self.start == self.end:
-            return None
-        length = (self.end - self.start).days + 1
-        first, last = share(length, start, end, min(slack, length // 7))
-        return replace(self, start=moved(self.start, first), end=moved(self.start, last))
-
-
-Period = Yearly | Days
-Found = tuple[Period, int] | None  # what was read, and the token after it
-
-
-@dataclass(frozen=True, slots=True)
-class Window:
-    """Days that a question names. Only an `exact` one may filter; one that is `yearly` means any year."""
-
-    start: date | None  # inclusive; None is open, or not known because it comes back every year
-    end: date | None
-    exact: bool
-    yearly: Yearly | None = field(default=None, kw_only=True)
-    text: str = field(default="", kw_only=True)  # the words it came from
-    span: tuple[int, int] = field(default=(0, 0), kw_only=True)  # where they stand in the question
-
-    @property
-    def recurring(self) -> bool:
-        return self.yearly is not None
-
-    def contains(self, day: date) -> bool:
-        return self.days_from(day) == 0
-
-    def days_from(self, day: date) -> int:
-        """How many days outside; what was done on a day is often written down on the next."""
-        if self.yearly:
-            return self.yearly.days_from(day)
-        return days_outside(day, self.start or date.min, self.end or date.max)
-
-
-def find_windows(text: str, now: date) -> tuple[Window, ...]:
-    """The times that the text names, in order; where they overlap, the longest.
-
-    >>> [(w.text, w.start, w.end) for w in find_windows("What did I read since June 2025?", date(2025, 10, 14))]
-    [('since June 2025', datetime.date(2025, 6, 1), None)]
-    """
-    tokens = read(text)
-    found = list(Grammar(tokens, now).periods())
-    found = [each for each in found if not is_vague(each[0])] or found
-    return tuple(
-        window_of(period, text, (tokens[at].start, tokens[after - 1].end))
-        for period, at, after in share_years(found, tokens)
-    )
-
-
-def is_vague(period: Period) -> bool:
-    """Is it "recently", "on Tuesday" or the like, which count from now only if no other time is named?"""
-    return isinstance(period, Days) and not period.sure and period.start is not None and period.end is not None
-
-
-def window_of(period: Period, text: str, span: tuple[int, int]) -> Window:
-    words = text[slice(*span)]
-    if isinstance(period, Days):
-        return Window(period.start, period.end, period.sure, text=words, span=span)
-    if period.year is None:
-        return Window(None, None, False, yearly=period, text=words, span=span)
-    start, end = period.in_year(period.year)
-    one_reading = start.year == end.year  # "winter 2024" begins or ends in 2024
-    return Window(start, end, one_reading, text=words, span=span)
-
-
-def share_years(found: list[tuple[Period, int, int]], tokens: list[Token]) -> list[tuple[Period, int, int]]:
-    """ "January and February 2025": the year belongs to both."""
-    shared = found[-1:]
-    for period, at, after in reversed(found[:-1]):
-        following, start, _ = shared[0]
-        if (
-            isinstance(period, Yearly)
-            and isinstance(following, Yearly)
-            and period.year is None
-            and 0 < start - after <= 2
-            and all(token.word in LISTING for token in tokens[after:start])
-        ):
-            period = replace(period, year=following.year)
-        shared.insert(0, (period, at, after))
-    return shared
-
-
-# ---- reading
 
 
 class Token(NamedTuple):
@@ -812,176 +565,6 @@ class Grammar:
         return plural or word in ("people", "%", "percent", "km", "mg", "kg", "words", "°", "€", "$")
 
 
-# ---- arithmetic of days
-
-
 def longest(*found: Found) -> Found:
     """The one that read most; of equals the first."""
     return max((each for each in found if each), key=lambda each: each[1], default=None)
-
-
-def moved(day: date, by: int) -> date:
-    """The day so many days on, or the last there is in that direction."""
-    try:
-        return day + timedelta(by)
-    except OverflowError:
-        return date.max if by > 0 else date.min
-
-
-def days_outside(day: date, start: date, end: date) -> int:
-    return max((start - day).days, (day - end).days, 0)
-
-
-def clipped(year: int, month: int, day: int) -> date:
-    """The day of a month, or the month's last if it is shorter."""
-    year = min(max(year, date.min.year), date.max.year)
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    length = 29 if month == 2 and leap else (31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31)[month - 1]
-    return date(year, month, min(day, length))
-
-
-def nth_weekday(year: int, month: int, weekday: int, which: int) -> date:
-    """The second Monday of a month is 2, the last is -1."""
-    if which < 0:
-        last = clipped(year, month, 31)
-        return moved(last, -((last.weekday() - weekday) % 7))
-    first = clipped(year, month, 1)
-    return moved(first, (weekday - first.weekday()) % 7 + 7 * (which - 1))
-
-
-def easter(year: int) -> date:
-    """Easter Sunday of the Gregorian calendar (Meeus, Jones and Butcher)."""
-    century, rest = divmod(year, 100)
-    golden = year % 19
-    epact = (19 * golden + century - century // 4 - (century - (century + 8) // 25 + 1) // 3 + 15) % 30
-    week = (32 + 2 * (century % 4) + 2 * (rest // 4) - epact - rest % 4) % 7
-    late = (golden + 11 * epact + 22 * week) // 451
-    month, day = divmod(epact + week - 7 * late + 114, 31)
-    return clipped(year, month, day + 1)
-
-
-def days(now: date, first: int, last: int) -> Days:
-    return Days(moved(now, first), moved(now, last))
-
-
-def one_day(readings: set[tuple[int, int, int]], after: int) -> Found:
-    """The date, if just one reading is a date; as a `Yearly`, so that it can be the end of a range."""
-    valid = [(y, m, d) for y, m, d in readings if y and 1 <= m <= 12 and 1 <= d == clipped(y, m, d).day]
-    if len(valid) != 1:
-        return None
-    [(year, month, day)] = valid
-    return Yearly(Mark((month, day)), Mark((month, day)), year), after
-
-
-def whole_months(month: int, count: int, year: int | None = None) -> Yearly:
-    return Yearly(Mark((month, 1)), Mark(((month + count - 2) % 12 + 1, 31)), year)
-
-
-def month_day(ordinal: int) -> tuple[int, int]:
-    """The month and day of a place in a year whose months all have 31 days."""
-    return ordinal // 31 % 12 + 1, ordinal % 31 + 1
-
-
-def share(length: int, start: float, end: float, slack: int) -> tuple[int, int]:
-    """First and last of the days, counted from 0, of a part of so many; slack only where it has a neighbour."""
-    first, last = round(length * start), round(length * end) - 1
-    return max(0, first - slack) if start else 0, min(length - 1, last + slack) if end < 1 else length - 1
-
-
-def latest(period: Yearly, now: date) -> int:
-    """The year of the occurrence that is going on or began last."""
-    return next((year for year in (now.year + 1, now.year) if period.in_year(year)[0] <= now), now.year - 1)
-
-
-def resolved(period: Period, now: date) -> tuple[date, date]:
-    """The days meant if one year must be: the one that is said, or the latest."""
-    if isinstance(period, Days):
-        return period.start or date.min, period.end or date.max
-    return period.in_year(latest(period, now) if period.year is None else period.year)
-
-
-def occurrence(period: Yearly, step: int, now: date) -> Yearly:
-    """ "last March" is over, "next March" has not begun, "this March" is now or in this year."""
-    year = latest(period, now)
-    start, end = period.in_year(year)
-    if step < 0:
-        return replace(period, year=year if end < now else year - 1)
-    if step > 0:
-        return replace(period, year=year + 1)
-    return replace(period, year=year if start <= now <= end else now.year)
-
-
-def on_weekday(now: date, weekday: int, step: int) -> Days:
-    """Last Monday is the nearest before today, next Monday the nearest after, this Monday that of this week."""
-    if step == 0:
-        return days(now, weekday - now.weekday(), weekday - now.weekday())
-    away = step * ((step * (weekday - now.weekday()) - 1) % 7 + 1)
-    return days(now, away, away)
-
-
-def bounded(word: str, period: Period, now: date) -> Period:
-    """What lies before or after a period, up to a bound or without end."""
-    if isinstance(period, Yearly) and period.year is None:
-        if word == "before":
-            return replace(period, first=period.beside(-NEAR, 0, end=False).first)
-        if word == "after":
-            return replace(period, last=period.beside(0, NEAR, end=True).last)
-    start, end = resolved(period, now)
-    sure = period.sure if isinstance(period, Days) else period.year is not None
-    if word == "since":
-        return Days(start, None, sure)
-    if word == "after":
-        return Days(moved(end, 1), None, sure)
-    return Days(None, moved(start, -1) if word == "before" else end, sure)
-
-
-def joined(left: Period, right: Period, after: int, now: date) -> Found:
-    """From the beginning of one to the end of the other; a year that only one has is the other's too."""
-    if isinstance(left, Yearly) and isinstance(right, Yearly):
-        if left.year is None and right.year is None:
-            return Yearly(left.first, right.last), after
-        if left.year is None:
-            left = replace(left, year=latest(left, resolved(right, now)[1]))
-        elif right.year is None:
-            right = replace(right, year=left.year)
-            if resolved(right, now)[1] < resolved(left, now)[0]:
-                right = replace(right, year=left.year + 1)
-    sure = all(period.sure for period in (left, right) if isinstance(period, Days))
-    start, end = resolved(left, now)[0], resolved(right, now)[1]
-    return (Days(start, end, sure), after) if start <= end else None
-
-
-def beside_unit(anchor: Period, word: str, side: str, now: date) -> Period:
-    """The week, weekend or Friday before or after a time, or the week of a day."""
-    if word in UNITS:
-        length = round(UNITS[word])
-        if side == "of":
-            return anchor.beside(0, 6, end=False)
-        return anchor.beside(-length, -1, end=False) if side == "before" else anchor.beside(1, length, end=True)
-    if isinstance(anchor, Yearly) and anchor.year is None:
-        return anchor.beside(-7, -1, end=False) if side == "before" else anchor.beside(1, 7, end=True)
-    start, end = resolved(anchor, now)
-    weekday = WEEKDAYS.get(word, 6 if side == "before" else 5)
-    day = on_weekday(start, weekday, -1) if side == "before" else on_weekday(end, weekday, 1)
-    if word != "weekend":
-        return day
-    return day.beside(-1, 0, end=True) if side == "before" else day.beside(0, 1, end=False)
-
-
-def nth_stretch(whole: Period, which: int, length: int, slack: int) -> Period:
-    """So many days from the beginning or the end of a period."""
-    if which < 0:
-        return whole.beside(1 - length - slack, 0, end=True)
-    start = (which - 1) * length
-    return whole.beside(max(0, start - slack), start + length - 1 + slack, end=False)
-
-
-def nth_day(whole: Period, which: int, word: str) -> Period | None:
-    """The first Monday or weekend of a month."""
-    if word not in WEEKDAYS and word != "weekend":
-        return None
-    match whole:
-        case Yearly(Mark((month, 1)), Mark((last, 31)), year) if month == last:
-            mark = Mark((month, WEEKDAYS.get(word, 5), which))
-            return Yearly(mark, Mark(mark.origin, 1) if word == "weekend" else mark, year)
-    return None

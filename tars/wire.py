@@ -84,6 +84,8 @@ def _split(url: str) -> SplitResult | None:
     try:
         parts = urlsplit(url)
         parts.port  # noqa: B018 (read for its error: not a number, or beyond 65535)
+        url.encode(errors="surrogateescape")  # for its error too: half a character
+        url.rpartition("@")[2].encode()  # and a byte that is no text, which only a password may hold
     except ValueError:
         return None
     # An @ behind the host is a password with a slash in it: what looks like the host is then a user name.
@@ -109,4 +111,4 @@ def _authorization(parts: SplitResult) -> str | None:
     if parts.username is None:
         return None
     pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return "Basic " + base64.b64encode(pair.encode()).decode()
+    return "Basic " + base64.b64encode(pair.encode(errors="surrogateescape")).decode()

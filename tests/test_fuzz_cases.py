@@ -26,6 +26,9 @@ CASES: dict[str, list[Any]] = {
         ("", "hybrid", 0, Filters(type="\ud800"), 0.0, 0),
         ("tea", "fts", 5, Filters(path="\ud800*", tag="\udcff", after="\ud800"), 0.0, 0),
     ],
+    "talks": [
+        ["tea \udcff"],
+    ],
     "session-notes": [
         (["I like tea \x00"], [], False),
         (["I like tea \ud800"], [], True),
@@ -39,10 +42,20 @@ CASES: dict[str, list[Any]] = {
         ([{"message": {"role": "tool", "answers": [{"call_id": "1", "name": "a", "content": "b"}]}}], []),
     ],
     "leaves": [
+        ("http://u:p\ud800@box", "", b"", None, ""),
+        ("http://u:p\udcff@box", "", b"", None, ""),
+        ("http://box/\udcff", "", b"", None, ""),
         ("a" * 300, "", b"", None, ""),
     ],
 }
-EXAMPLES = {"edits": 25, "queries": 60, "transcripts": 60}  # of each target; these write files or search
+EXAMPLES = {
+    "edits": 25,
+    "files": 15,
+    "queries": 60,
+    "calls": 60,
+    "talks": 20,
+    "transcripts": 60,
+}  # of each target; these write files or search
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in CASES.items() for value in values])

@@ -163,4 +163,4 @@ def of_same_types(value: Any, example: Any) -> bool:
 
 def estimate_tokens(text: str) -> int:
     """About how many tokens a text has: on the high side, for budgets."""
-    return len(text.encode()) // 3 + 1
+    return len(text.encode(errors="replace")) // 3 + 1

@@ -73,6 +73,8 @@ TEXTS = st.one_of(
                     "0.0.0.0",
                     "11434",
                     "user:pa/ss@",
+                    "u:p\udcff@",
+                    "http://",
                     "box",
                     "http",
                     "https",
@@ -176,6 +178,7 @@ def address_holds(text: str) -> None:
         assert "pa/ss" not in str(error) or "@" not in text
         return
     assert "@" not in server.url and server.url.startswith(("http://", "https://"))
+    server.url.encode()
     assert all(value.isascii() and value.isprintable() for value in server.headers.values())
 
 

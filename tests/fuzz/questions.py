@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import atexit
+import json
 import tempfile
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from fuzz import notes
 from hypothesis import strategies as st
 
 from tars.app import App
+from tars.chat import Text, ToolCall
+from tars.chunker import read_note
 from tars.config import load
+from tars.conversation import Conversation
 from tars.db import Filters
+from tars.memory import decode
+from tars.sessions import load as load_transcript
+from tars.tools import BY_NAME as TOOLS
+from tars.tools import Toolbox
 
 NOTES = {
     "Memory.md": "# Memory\n\n## Facts\n\n- I like tea\n- The boiler is serviced in October\n",
@@ -162,3 +172,103 @@ def satisfies(path: str, day: str, filters: Filters) -> bool:
     wanted = (filters.path or "*").removeprefix("./")
     inside = fnmatchcase(path, wanted) or path == wanted or path.startswith(wanted.rstrip("/") + "/")
     return inside and (filters.after or "") <= day <= (filters.before or "~")
+
+
+# ---- any note in the index
+
+TITLES = st.sampled_from(
+    ['"\\0"', '"\\ud800"', '"\\udbff\\udfff"', "[a, b]", "'#'", "x" * 300, "[[Memory]]", "汉字", '"\\e[31m"']
+)
+HEADS = st.builds("---\ntitle: {0}\naliases: [{0}, b]\ntags: {0}\nauthor: {0}\n---\n".format, TITLES)
+CONTENTS = st.one_of(
+    st.tuples(st.one_of(st.just(""), HEADS, notes.FRONTMATTER), notes.TEXTS)
+    .map("".join)
+    .map(lambda text: text.encode(errors="replace")),
+    notes.TEXTS.map(lambda text: text.encode("utf-16", "replace")),
+    st.binary(max_size=80),
+)
+FILES = st.tuples(
+    st.sampled_from(["x.md", "Łódź.md", "2026-02-30.md", "a\x07b.md", "d/'x\".md", "sessions/%_.md"]), CONTENTS
+)
+
+
+def file_holds(given: tuple[str, bytes]) -> None:
+    """Whatever a file holds, the index takes it in or says why not, stays whole, and forgets it when it goes."""
+    path, content = given
+    app = memory()
+    file = app.config.memory_dir / path
+    file.parent.mkdir(exist_ok=True)
+    file.write_bytes(content)
+    try:
+        report = app.build()
+        assert report is not None
+        whole = app.store.rowid_sets()
+        assert whole["chunks"] == whole["chunks_fts"] == whole["vec_chunks"] | app.store.vectorless()
+        if path not in [name for name, _ in app.store.skipped()]:
+            found = app.search("", limit=100, filters=Filters(path=path)).results
+            wanted = read_note(decode(content))
+            assert len(found) == min(len(wanted.chunks), 100)
+            assert all(result.private or not wanted.private for result in found)
+            json.dumps([(result.file_title, result.heading, result.content) for result in found]).encode()
+    finally:
+        file.unlink()
+    app.build()
+    assert not app.search("", filters=Filters(path=path)).results
+
+
+# ---- any call of a tool
+
+ARGUMENTS = st.one_of(
+    WORDS,
+    st.integers(),
+    st.none(),
+    st.floats(),
+    st.lists(st.integers(), max_size=2),
+    st.sampled_from(
+        ["Memory.md", "hidden.md", "long.md", "../x.md", "I like tea", "Memory.md:5: I like tea", "private", "1e400"]
+    ),
+)
+KEYS = st.sampled_from(
+    "query limit after before type path tag start_line end_line fact section old new text hypothesis x".split()
+)
+CALLS = st.tuples(st.sampled_from([*TOOLS, "memory", ""]), st.dictionaries(KEYS, ARGUMENTS, max_size=5), st.booleans())
+
+
+def call_holds(given: tuple[str, dict[str, Any], bool]) -> None:
+    """A model may ask for anything: it gets JSON that can be sent, and nothing private if that would leave the machine."""
+    name, arguments, leaves = given
+    app = memory()
+    before = (app.config.memory_dir / "Memory.md").read_bytes()
+    answer = Toolbox(app, leaves_machine=leaves).answer(ToolCall("1", name, arguments))
+
+    assert isinstance(json.loads(answer.content), dict)
+    answer.content.encode()
+    assert not leaves or "are private" not in answer.content
+    if (app.config.memory_dir / "Memory.md").read_bytes() != before:
+        (app.config.memory_dir / "Memory.md").write_bytes(before)
+        app.build()
+
+
+# ---- any message
+
+TALKS = st.lists(QUERIES.filter(str.strip), min_size=1, max_size=3)
+
+
+def talk_holds(messages: list[str]) -> None:
+    """Whatever is said gets an answer, is in the transcript as it was said, and leaves notes that can be read."""
+    app = memory()
+    notes_before = set(app.config.memory_dir.rglob("*.md"))
+    talk = Conversation(app, app.provider("recall"))
+    for text in messages:
+        said = [event.text for event in talk.ask(text) if isinstance(event, Text)]
+        assert "".join(said).strip()
+    session = talk.session
+    assert session is not None
+    kept = app.config.places.state / "sessions" / f"{session.id}.jsonl"
+    assert [message.text for message in load_transcript(kept).messages if message.role == "user"] == messages
+    list(talk.close())
+    kept.unlink()
+    for path in set(app.config.memory_dir.rglob("*.md")) - notes_before:
+        assert read_note(decode(path.read_bytes())).date == "2026-03-02"
+        path.unlink()
+    app.build()

@@ -21,7 +21,7 @@ from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
 from tars.errors import ChatError, EmbeddingError, TarsError, UsageError
-from tars.indexer import MANY_CHANGES, Indexer, Progress, Report, find_changes
+from tars.indexer import MANY_CHANGES, Changes, Indexer, Progress, Report, find_changes
 from tars.locks import Lock
 from tars.renewal import aside, discard, next_index, set_aside
 from tars.search.boosters import PRESETS
@@ -46,6 +46,8 @@ CHANGED = {
     "embedding": "embedding model",
     "dimensions": "length of vectors",
 }
+
+MOST_LOOKS = 10  # of one run on behalf of others; in a crowd that never rests, somebody else's turn comes
 
 IMAGINE = """Write the two or three sentences that a person's own note would hold if it answered the question. \
 Say what such a note might say, with likely names and words; do not ask back, explain or hedge."""
@@ -86,8 +88,6 @@ def quiet(message: str) -> None:
 
 class App:
     """One memory folder and everything that works on it."""
-
-    write_wait_seconds = 5.0  # for an indexer that is at work when something is remembered
 
     def __init__(self, config: Config, *, say: Callable[[str], None] = quiet, lives: bool = False) -> None:
         self.config, self.say, self.lives = config, say, lives
@@ -190,15 +190,41 @@ class App:
     # ---- keeping the index true
 
     @alone
-    def build(
-        self, *, full: bool = False, wait_seconds: float = 0, progress: Progress = lambda done, total: None
-    ) -> Report | None:
-        """Bring the index up to the folder; None if another process is doing so, and goes on longer than we wait."""
+    def build(self, *, full: bool = False, progress: Progress = lambda done, total: None) -> Report | None:
+        """Bring the index up to the folder; None if another process is doing so, which then looks once more for us.
+
+        Nobody waits. Whoever finds the lock taken leaves word and tries once more; whoever gives it back looks whether
+        there is word. So either the one or the other takes in what was there before.
+        """
         self._ensure_folder()
+        report = self._build_once(full, progress)
+        if report is None:
+            self._leave_word()
+            report = self._build_once(full, progress)
+        looks = 0
+        while report is not None and self._word.exists() and (looks := looks + 1) < MOST_LOOKS:
+            more = self._build_once(False, progress)
+            if more is None:
+                break
+            report = report.followed_by(more)
+        return report
+
+    @property
+    def _word(self) -> Path:
+        """There if somebody wants the folder looked at again."""
+        return self.config.index_file.with_suffix(".again")
+
+    def _leave_word(self) -> None:
+        with suppress(OSError):  # a disk that takes nothing more; the next run sees the change anyway
+            self._word.touch(mode=0o600)
+
+    def _build_once(self, full: bool, progress: Progress) -> Report | None:
         lock = self._writer_lock()
-        if not lock.acquire(wait_seconds):
+        if not lock.acquire():
             return None
         try:
+            with suppress(OSError):
+                self._word.unlink()
             return self._build(full, progress)
         except DAMAGE as error:
             self._set_aside(error)
@@ -295,6 +321,16 @@ class App:
         self.say(f"the index was damaged ({damage}); it is now {name.name}, and a new one is made from the notes")
 
     @alone
+    def changes(self) -> Changes | None:
+        """What a run would look into, by size and time alone; None if the index has to be made or brought up first."""
+        try:
+            if self.store.identity != self.wanted_identity() or not self.store.is_complete():
+                return None
+            return find_changes(self.store, self.config.memory_dir)
+        except DAMAGE:
+            return None  # who builds it, sets it aside
+
+    @alone
     def refresh(self, progress: Progress = lambda done, total: None) -> Report | None:
         """Before a question: look at the folder, by size and time alone, and take in what changed."""
         self._ensure_folder()
@@ -314,10 +350,10 @@ class App:
                 return True
             if not store.identity and self.config.origins["memory_dir"] != "./memory":
                 self.say(f"indexing {self.config.memory_dir} for the first time")
-            ready = store.identity == self.wanted_identity() and store.is_complete()
-            return ready and not find_changes(store, self.config.memory_dir)
         except DAMAGE:
-            return False  # who builds it, sets it aside
+            return False
+        changes = self.changes()
+        return changes is not None and not changes
 
     def _writer_lock(self) -> Lock:
         return Lock(self.config.index_file.with_suffix(".lock"))
@@ -380,7 +416,7 @@ class App:
         return self.config.index_file.with_suffix(".notes-lock")
 
     def _taken_in(self, written: notes.Written) -> notes.Written:
-        if written.changed and self.build(wait_seconds=self.write_wait_seconds) is None:
+        if written.changed and self.build() is None:
             self.say("another process is indexing; what was written is found when that is done")
         return written
 

@@ -47,6 +47,16 @@ class Report:
     warning: str | None = None
     seconds: float = 0.0
 
+    def followed_by(self, later: Report) -> Report:
+        """Both runs as one: what they did together, and how things stand after the later."""
+        return replace(
+            later,
+            indexed=self.indexed + later.indexed,
+            removed=self.removed + later.removed,
+            embedded=self.embedded + later.embedded,
+            seconds=self.seconds + later.seconds,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Changes:

@@ -387,12 +387,10 @@ def test_paths_outside_the_folder_are_refused_and_the_model_is_told(
     assert toolbox.shown == []
 
 
-def test_a_write_waits_for_an_indexer_only_so_long_and_is_found_after_it(
-    make_app: Callable[..., App], vault: Path
-) -> None:
+def test_a_write_does_not_wait_for_an_indexer_and_is_found_after_it(make_app: Callable[..., App], vault: Path) -> None:
     said: list[str] = []
     app = make_app()
-    app.say, app.write_wait_seconds = said.append, 0.1
+    app.say = said.append
     app.build()
     lock = Lock(app.config.index_file.with_suffix(".lock"))
     assert lock.acquire()

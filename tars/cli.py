@@ -348,6 +348,7 @@ def forget(args: argparse.Namespace) -> int:
 
 def index_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--full", action="store_true", help="throw the index away and make it anew")
+    parser.add_argument("--watch", action="store_true", help="stay, and take in changes as they happen")
     parser.add_argument("--json", action="store_true", help="print a report as JSON")
     parser.add_argument("--quiet", action="store_true", help="say nothing, not even what was skipped")
     parser.add_argument("--log", metavar="FILE", help="say nothing, and add a line about the run to FILE")
@@ -355,9 +356,13 @@ def index_flags(parser: argparse.ArgumentParser) -> None:
 
 def index(args: argparse.Namespace) -> int:
     """Bring the index up to the notes. Ends with 4 if some files had to be skipped."""
+    if args.log and args.watch:
+        raise UsageError("--log is for a run that ends, and --watch stays; use one of them")
     if args.log:
         return index_into_log(args)
     with open_app(args, say=None if args.quiet else complain) as app:
+        if args.watch:
+            return follow(app, args)
         with progress_bar(sys.stderr.isatty() and not args.quiet) as progress:
             report = app.build(full=args.full, progress=progress)
         if report is None:
@@ -391,6 +396,30 @@ def index_into_log(args: argparse.Namespace) -> int:
         return USAGE if isinstance(error, UsageError) else FAILED
     log.add(*describe(report))
     return SOME_SKIPPED if report and report.skipped else DONE
+
+
+def follow(app: App, args: argparse.Namespace) -> int:
+    """Index what changes until Ctrl-C, or quietly until SIGTERM."""
+    import signal
+    import threading
+
+    from tars.output import Runs
+    from tars.watch import Follower
+
+    ended = threading.Event()
+
+    def end(*_: object) -> None:
+        ended.set()
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGTERM, end)
+    runs = Runs(str(app.config.memory_dir), as_json=args.json, quiet=args.quiet)
+    try:
+        Follower(app, tell=runs.tell).run(full=args.full)
+    except KeyboardInterrupt:
+        if not ended.is_set():
+            raise
+    return DONE
 
 
 def search_flags(parser: argparse.ArgumentParser) -> None:

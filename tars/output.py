@@ -7,11 +7,12 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
     from tars.indexer import Report
+    from tars.memory import Skipped
     from tars.schedule import Row
     from tars.search.pipeline import Outcome
     from tars.search.query import SearchResult
@@ -96,6 +97,28 @@ def tell_problems(report: Report) -> None:
         complain(f"skipped {printable(skip.path)}: {skip.reason}")
     if report.warning:
         complain(f"{report.pending} passages wait for their vectors: {report.warning}")
+
+
+class Runs:
+    """What the runs of a process that stays did: a line for each that did something, and each problem once."""
+
+    def __init__(self, memory: str, *, as_json: bool, quiet: bool) -> None:
+        self.memory, self.as_json, self.quiet = memory, as_json, quiet
+        self._first = True
+        self._problems: set[Skipped | str] = set()
+
+    def tell(self, report: Report) -> None:
+        problems: set[Skipped | str] = {*report.skipped, *([report.warning] if report.warning else [])}
+        new = problems - self._problems
+        if self._first or report.indexed or report.removed or report.embedded or new:
+            if self.as_json:
+                print_json({"memory": self.memory, **asdict(report)})
+            elif not self.quiet:
+                complain(summary(report))
+            if not self.quiet:
+                known = replace(report, skipped=[skip for skip in report.skipped if skip in new])
+                tell_problems(known if report.warning in new else replace(known, warning=None))
+        self._first, self._problems = False, problems
 
 
 class progress_bar:

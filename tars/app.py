@@ -407,7 +407,7 @@ class App:
     def write_new(self, path: str, text: str) -> notes.Written:
         """Add a note of tars' own; TarsError if there is one of that name."""
         self._ensure_folder()
-        notes.write_note(self.config.memory_dir, path, text.encode(), expected=None)
+        notes.write_note(self.config.memory_dir, path, text.encode(), expected=None, lock=self._notes_lock)
         return self._taken_in(notes.Written(path, 1, text))
 
     @property

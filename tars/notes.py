@@ -6,8 +6,8 @@ import hashlib
 import os
 import re
 import secrets
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +23,7 @@ MAX_BYTES = 20_000_000
 SHOWN_LINES = 5  # of those that were perhaps meant
 SHOWN_CHARS = 100
 LOCK_SECONDS = 10.0
+MOST_TRIES = 10  # to change a note that others keep changing, before they are kept from it
 
 # The first that can be a path is it: the text behind it may name lines of other notes.
 LOCATION = re.compile(
@@ -83,10 +84,11 @@ def stamp_of(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def write_note(folder: Path, path: str, content: bytes, *, expected: str | None) -> None:
+def write_note(folder: Path, path: str, content: bytes, *, expected: str | None, lock: Path | None = None) -> None:
     """Put the bytes in the place of the note, whole or not at all.
 
     `expected` is the stamp of the note as it was read, None for a new one; a note that has changed is left alone.
+    The lock is held for the last step only: nobody waits while the bytes go to the disk.
     """
     target = memory.inside(folder, path)
     if target.exists() and not os.access(target, os.W_OK):
@@ -96,12 +98,13 @@ def write_note(folder: Path, path: str, content: bytes, *, expected: str | None)
         target.parent.mkdir(parents=True, exist_ok=True)
         # What replaces a note is never readable by more people than that was, not even for a moment.
         write_through(temporary, content, mode=0o600 if target.exists() else 0o666)
-        # As late as can be: an editor that saves in between knows nothing of our lock.
-        if current_stamp(target) != expected:
-            raise Changed(f"'{path}' has changed since it was read; nothing was written, look again")
-        if expected is not None:
-            temporary.chmod(target.stat().st_mode & 0o7777)
-        temporary.replace(target)
+        with held(lock, wait_seconds=LOCK_SECONDS) if lock else nullcontext():
+            # As late as can be: an editor that saves in between knows nothing of our lock.
+            if current_stamp(target) != expected:
+                raise Changed(f"'{path}' has changed since it was read; nothing was written, look again")
+            if expected is not None:
+                temporary.chmod(target.stat().st_mode & 0o7777)
+            temporary.replace(target)
         make_durable(target.parent)
     except OSError as error:
         raise TarsError(f"cannot write '{path}': {memory.reason_of(error)}") from None
@@ -161,18 +164,33 @@ def inserted(lines: Sequence[Line], at: int, texts: Sequence[str], newline: str)
 def remember(folder: Path, fact: str, *, lock: Path, section: str | None = None, path: str = MEMORY) -> Written:
     """Add a fact as a list item under its section, unless the note says it already."""
     item = f"- {facts.as_fact(fact)}"
-    with held(lock, wait_seconds=LOCK_SECONDS):
+
+    def change(lock: Path | None) -> Written:
         outline = Outline(read_or_begin(folder, path))
         for first, last in matches(outline, {facts.bare(facts.without_mark(item))}):
             return written(outline, first, last, outline.said(first, last), changed=False)
         at, texts = placed(outline, item, section)
-        save(folder, outline, inserted(outline.lines, at, texts, outline.note.newline))
+        save(folder, outline, inserted(outline.lines, at, texts, outline.note.newline), lock)
         return Written(outline.note.path, at + texts.index(item) + 1, facts.without_mark(item))
 
+    return settled(change, lock)
 
-def save(folder: Path, outline: Outline, lines: Sequence[Line]) -> None:
+
+def settled(change: Callable[[Path | None], Written], lock: Path) -> Written:
+    """What came of a change, which is thought over again whenever somebody else changed the note meanwhile.
+
+    Whoever is always too late holds the lock from the first step to the last.
+    """
+    for _ in range(MOST_TRIES):
+        with suppress(Changed):
+            return change(lock)
+    with held(lock, wait_seconds=LOCK_SECONDS):
+        return change(None)
+
+
+def save(folder: Path, outline: Outline, lines: Sequence[Line], lock: Path | None) -> None:
     note = outline.note
-    write_note(folder, note.path, note.encode(lines), expected=note.stamp)
+    write_note(folder, note.path, note.encode(lines), expected=note.stamp, lock=lock)
 
 
 def written(outline: Outline, first: int, last: int, text: str, *, before: str = "", changed: bool = True) -> Written:
@@ -219,7 +237,8 @@ def chosen_section(outline: Outline, section: str | None) -> tuple[Block | None,
 def update(folder: Path, old: str, new: str, *, lock: Path, path: str | None = None) -> Written:
     """Put new words in the place of a line's, which is named by all of its text; bullet and checkbox stay."""
     new = facts.as_fact(new)
-    with held(lock, wait_seconds=LOCK_SECONDS):
+
+    def change(lock: Path | None) -> Written:
         outline, first, last = find_line(folder, old, path)
         check_balance(outline, first, last)
         before = outline.said(first, last)
@@ -227,8 +246,10 @@ def update(folder: Path, old: str, new: str, *, lock: Path, path: str | None = N
         lines[first] = lines[first]._replace(text=lead(outline.texts[first]) + new)
         if lines == outline.lines:
             return written(outline, first, last, new, before=before, changed=False)
-        save(folder, outline, lines)
+        save(folder, outline, lines, lock)
         return written(outline, first, last, new, before=before)
+
+    return settled(change, lock)
 
 
 def lead(line: str) -> str:
@@ -239,13 +260,16 @@ def lead(line: str) -> str:
 
 def forget(folder: Path, text: str, *, lock: Path, path: str | None = None) -> Written:
     """Remove the line that is named by all of its text, with what is indented below it if it is an item."""
-    with held(lock, wait_seconds=LOCK_SECONDS):
+
+    def change(lock: Path | None) -> Written:
         outline, first, last = find_line(folder, text, path)
         last = max(last, outline.extent(first))
         check_balance(outline, first, last)
-        save(folder, outline, removed(outline.lines, first, last))
+        save(folder, outline, removed(outline.lines, first, last), lock)
         gone = [facts.without_mark(outline.texts[first]), *outline.texts[first + 1 : last + 1]]
         return written(outline, first, last, "\n".join(gone))
+
+    return settled(change, lock)
 
 
 def check_balance(outline: Outline, first: int, last: int) -> None:

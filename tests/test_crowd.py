@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import multiprocessing
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 from conftest import write
 
 from tars.app import App
+from tars.config import load
 
 
 def test_what_is_written_while_another_indexes_is_taken_in_by_that_one(
@@ -43,3 +46,25 @@ def test_word_left_by_somebody_does_not_keep_a_run_for_ever(make_app: Callable[.
     assert indexer.build(progress=change_always) is not None
     assert runs == 10
     assert make_app().build() is not None
+
+
+def remember_many(environ: dict[str, str], who: str, count: int) -> None:
+    with App(load({}, environ=environ)) as app:
+        for number in range(count):
+            app.remember(f"Fact {number} of {who}")
+
+
+def test_no_fact_is_lost_when_two_processes_write_to_one_note(environ: dict[str, str], app: App, vault: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    writers = [context.Process(target=remember_many, args=(environ, who, 100)) for who in ("one", "two")]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join()
+
+    assert [writer.exitcode for writer in writers] == [0, 0]
+    lines = Counter((vault / "Memory.md").read_text().splitlines())
+    facts = [f"Fact {number} of {who}" for number in range(100) for who in ("one", "two")]
+    assert [lines[f"- {fact}"] for fact in facts] == [1] * 200
+    indexed = "\n".join(p.content for p in app.store.passages(list(app.store.rowid_sets()["chunks"])).values())
+    assert all(fact in indexed for fact in facts)  # nothing was left for the next run

@@ -22,6 +22,7 @@ from tars.errors import DamagedIndex, TarsError
 from tars.identifiers import hidden_words
 
 SCHEMA_VERSION = 3
+BUSY_MS = 10_000
 HAS_VECTOR, PENDING, NO_VECTOR, WITHHELD = 0, 1, 2, 3
 # What a folder that may not be written to, a full disk or a bad mount answers with.
 UNWRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
@@ -249,7 +250,7 @@ def connect(path: Path) -> apsw.Connection:
     """A connection with the vector extension; the file is made, readable by its owner only, if need be."""
     make_private(path)
     conn = apsw.Connection(str(path))
-    conn.set_busy_timeout(10_000)
+    conn.set_busy_timeout(BUSY_MS)
     refuse_foreign(conn)  # before anything is changed in it
     conn.execute("PRAGMA page_size = 16384")
     conn.execute("PRAGMA journal_mode = WAL")
@@ -573,6 +574,7 @@ class Store:
             return
         self.conn.execute("BEGIN")
         try:
+            has_table(self.conn, "meta")  # the state is that of the first question
             yield
         finally:
             if self.conn.in_transaction:  # SQLite ends it by itself if it finds damage
@@ -804,8 +806,12 @@ class Store:
         self.conn.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, as far as readers allow."""
-        self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        """Move the write-ahead log into the database, as far as readers allow; nobody is waited for."""
+        self.conn.set_busy_timeout(0)
+        try:
+            self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        finally:
+            self.conn.set_busy_timeout(BUSY_MS)
 
     # ---- reading for the indexer
 
@@ -936,6 +942,17 @@ class Store:
 
     def vector_rowids(self) -> list[int]:
         return [row[0] for row in self.conn.execute("SELECT id FROM chunks WHERE vector_state = 0 ORDER BY id")]
+
+    def vector_rowid_array(self) -> Any:
+        """The rowids that have a vector, for numpy: read from the lists that vec0 keeps, a thousand at a time."""
+        import numpy as np
+
+        lists = [np.empty(0, dtype=np.int64)]
+        for valid, rowids in self.conn.execute("SELECT validity, rowids FROM vec_chunks_chunks"):
+            numbers = np.frombuffer(rowids, dtype=np.int64)
+            bits = np.unpackbits(np.frombuffer(valid, dtype=np.uint8), bitorder="little")
+            lists.append(numbers[np.flatnonzero(bits[: len(numbers)])])
+        return np.concatenate(lists)
 
     # ---- links
 

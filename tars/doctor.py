@@ -105,7 +105,8 @@ def identity_is_current(app: App) -> Check:
 
 def tables_agree(app: App) -> Check:
     """The three rowid sets are equal but for vectors that are known to be missing."""
-    sets, vectorless = app.store.rowid_sets(), app.store.vectorless()
+    with app.store.snapshot():
+        sets, vectorless = app.store.rowid_sets(), app.store.vectorless()
     chunks, words, vectors = sets["chunks"], sets["chunks_fts"], sets["vec_chunks"]
     if chunks == words and chunks - vectorless == vectors:
         return Check("tables", True, f"{len(chunks)} passages in chunks, chunks_fts and vec_chunks")

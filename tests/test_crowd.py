@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import multiprocessing
+import random
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 from conftest import write
 
 from tars.app import App
@@ -46,6 +48,48 @@ def test_word_left_by_somebody_does_not_keep_a_run_for_ever(make_app: Callable[.
     assert indexer.build(progress=change_always) is not None
     assert runs == 10
     assert make_app().build() is not None
+
+
+def test_a_search_sees_one_state_of_the_index_whatever_is_written_meanwhile(
+    make_app: Callable[..., App], vault: Path
+) -> None:
+    write(vault, {"a.md": "the walrus sleeps, see [[b]]", "b.md": "the walrus wakes"})
+    indexer, reader = make_app(), make_app(lives=True)
+    indexer.build()
+    expected = [result.file_path for result in reader.search("walrus").results]
+
+    def delete_meanwhile(stage: object, gave: object) -> None:
+        if (vault / "b.md").exists():
+            (vault / "b.md").unlink()
+            indexer.build()
+
+    during = reader.search("walrus", watch=delete_meanwhile)
+
+    assert [result.file_path for result in during.results] == expected
+    assert [result.file_path for result in reader.search("walrus").results] == ["a.md"]
+
+
+def test_a_living_reader_holds_the_vectors_of_the_index_after_any_changes(
+    make_app: Callable[..., App], vault: Path
+) -> None:
+    rng = random.Random(7)
+    indexer, reader = make_app(), make_app(lives=True)
+    write(vault, {"0.md": "the first walrus"})
+    for number in range(1, 25):
+        there = sorted(vault.glob("*.md"))
+        for note in rng.sample(there, rng.randrange(len(there))):
+            note.unlink()
+        some = rng.randrange(400 if number == 12 else 12)  # once more than there is room for
+        write(vault, {f"{number}-{n}.md": f"walrus {number} {n}" for n in range(some)})
+        indexer.build()
+        reader.search(f"walrus {number}", mode="vec")
+
+        matrix = reader.index.matrix
+        assert matrix is not None
+        held = dict(zip(matrix.rowids.tolist(), matrix.rows, strict=True))
+        stored = {rowid: np.frombuffer(blob, dtype=np.float32) for rowid, blob in reader.store.all_vectors()}
+        assert held.keys() == stored.keys()
+        assert all(np.array_equal(held[rowid], row) for rowid, row in stored.items())
 
 
 def remember_many(environ: dict[str, str], who: str, count: int) -> None:

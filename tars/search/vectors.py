@@ -83,30 +83,48 @@ class Matrix:
     def _load(self, stopped: Callable[[], bool]) -> bool:
         import numpy as np
 
-        rowids = self.store.vector_rowids()
-        rows = np.empty((len(rowids), self.dimensions), dtype=np.float32)
-        seen = np.empty(len(rowids), dtype=np.int64)
+        self._reserve(len(self.store.vector_rowids()))
         count = 0
         for rowid, blob in self.store.all_vectors():
-            if count == len(seen):
+            if count == len(self._rowids):
                 break
             if count % 1_000 == 0 and stopped():
                 return False
-            seen[count], rows[count] = rowid, np.frombuffer(blob, dtype=np.float32)
+            self._rowids[count], self._rows[count] = rowid, np.frombuffer(blob, dtype=np.float32)
             count += 1
-        self.rowids, self.rows = seen[:count], rows[:count]
+        self.rowids, self.rows = self._rowids[:count], self._rows[:count]
         return True
 
-    def _patch(self) -> None:
-        """Rowids are never used again, so a known rowid has the vector it had, as long as the model is the same."""
+    def _reserve(self, count: int) -> None:
+        """Room for so many rows and some to come."""
         import numpy as np
 
-        now = np.array(self.store.vector_rowids(), dtype=np.int64)
-        keep = np.isin(self.rowids, now)
-        new = np.setdiff1d(now, self.rowids)
-        if keep.all() and not len(new):
-            return
+        room = count + max(count // 8, 256)
+        self._rowids = np.empty(room, dtype=np.int64)
+        self._rows = np.empty((room, self.dimensions), dtype=np.float32)
+
+    def _patch(self) -> None:
+        """Rowids are never used again, so a known rowid has the vector it had, as long as the model is the same.
+
+        In place, or every note that somebody edits would cost every living reader a copy of the whole.
+        """
+        import numpy as np
+
+        now = self.store.vector_rowid_array()
+        gone = np.flatnonzero(np.isin(self.rowids, now, assume_unique=True, invert=True))
+        new = np.setdiff1d(now, self.rowids, assume_unique=True)
         found = self.store.vectors(new.tolist())
-        added = np.array([np.frombuffer(blob, dtype=np.float32) for blob in found.values()], dtype=np.float32)
-        self.rowids = np.concatenate([self.rowids[keep], np.array(list(found), dtype=np.int64)])
-        self.rows = np.concatenate([self.rows[keep], added.reshape(-1, self.dimensions)])
+        before, after = len(self.rowids), len(self.rowids) - len(gone) + len(found)
+        if after > len(self._rowids):
+            old = self.rowids, self.rows
+            self._reserve(after)
+            self._rowids[:before], self._rows[:before] = old
+        places = [*gone.tolist(), *range(before, after)][: len(found)]
+        for at, (rowid, blob) in zip(places, found.items(), strict=True):
+            self._rowids[at], self._rows[at] = rowid, np.frombuffer(blob, dtype=np.float32)
+        if after < before:  # the last rows move to the places that are left
+            empty = gone[len(found) :]
+            last = np.setdiff1d(np.arange(after, before), empty, assume_unique=True)
+            empty = empty[empty < after]
+            self._rowids[empty], self._rows[empty] = self._rowids[last], self._rows[last]
+        self.rowids, self.rows = self._rowids[:after], self._rows[:after]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
+import subprocess
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +16,8 @@ from conftest import write
 
 from tars.app import App
 from tars.config import load
+
+BENCH = Path(__file__).parent / "bench"
 
 
 def test_what_is_written_while_another_indexes_is_taken_in_by_that_one(
@@ -112,3 +117,47 @@ def test_no_fact_is_lost_when_two_processes_write_to_one_note(environ: dict[str,
     assert [lines[f"- {fact}"] for fact in facts] == [1] * 200
     indexed = "\n".join(p.content for p in app.store.passages(list(app.store.rowid_sets()["chunks"])).values())
     assert all(fact in indexed for fact in facts)  # nothing was left for the next run
+
+
+def test_nothing_is_lost_and_nobody_waits_in_a_crowd(vault: Path, tmp_path: Path, monkeypatch) -> None:  # type: ignore[no-untyped-def]
+    monkeypatch.syspath_prepend(str(BENCH))
+    import crowd
+
+    texts = tuple(f"# Note {n}\n\nThe walrus number {n} slept.\n\nSee [[{n + 1}]]." for n in range(40))
+    write(vault, {f"{n}.md": text for n, text in enumerate(texts)} | {"Memory.md": "# Memory\n\n## Facts\n"})
+    (vault / "work").mkdir()
+    place = crowd.Place(vault, tmp_path / "home", tuple(f"which walrus {n}" for n in range(300)), texts)
+    cast = (
+        crowd.search_as_batch, crowd.search_as_tool, crowd.index_as_cron, crowd.index_and_stay,
+        crowd.write, crowd.write, crowd.edit,
+    )  # fmt: skip
+    with place.app() as app:
+        app.build()
+    diaries, _ = crowd.perform(place, cast, seconds=3, rounds=1)
+
+    assert [error for diary in diaries for error in diary.errors] == []
+    assert [diary.waits for diary in diaries if diary.role.startswith("search")] == [[], []]
+    facts = [fact for diary in diaries for fact in diary.facts]
+    assert facts
+    assert [figure for figure in crowd.losses(place, facts) if figure.missed] == []
+
+
+def test_chats_cron_and_first_uses_at_once_end_well(environ: dict[str, str], vault: Path) -> None:
+    write(vault, {f"{n}.md": f"the walrus number {n}" for n in range(30)})
+    commands = (
+        ["search", "walrus"], ["index"], ["remember", "Fact", "one"], ["index"], ["remember", "Fact", "two"],
+        ["search", "walrus", "--json"],
+    )  # fmt: skip
+    everybody = {**os.environ, **environ}
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    started = [
+        subprocess.Popen([sys.executable, "-m", "tars", *command], env=everybody, text=True, **pipes)  # type: ignore[call-overload]
+        for command in commands
+    ]
+    ended = [(process.communicate()[1], process.returncode) for process in started]
+
+    assert all(status in (0, 3) for _, status in ended)
+    assert not [said for said, _ in ended if "locked" in said or "Traceback" in said]
+    with App(load({}, environ=environ)) as app:
+        contents = [result.content for result in app.search("Fact", mode="fts").results]
+    assert sum(content.count("Fact") for content in contents) >= 2

@@ -23,6 +23,7 @@ from tars.identifiers import hidden_words
 
 SCHEMA_VERSION = 3
 BUSY_MS = 10_000
+MANY_LOG_PAGES, LOG_WAIT_MS = 16_384, 1_000  # 256 MB of pages that readers have kept from being moved
 HAS_VECTOR, PENDING, NO_VECTOR, WITHHELD = 0, 1, 2, 3
 # What a folder that may not be written to, a full disk or a bad mount answers with.
 UNWRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
@@ -806,12 +807,15 @@ class Store:
         self.conn.execute("INSERT INTO chunks_fts (chunks_fts) VALUES ('optimize')")
 
     def checkpoint(self) -> None:
-        """Move the write-ahead log into the database, as far as readers allow; nobody is waited for."""
-        self.conn.set_busy_timeout(0)
-        try:
-            self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-        finally:
-            self.conn.set_busy_timeout(BUSY_MS)
+        """Move the write-ahead log into the database, as far as readers allow; only a huge one is worth a wait."""
+        for wait_ms in (0, LOG_WAIT_MS):
+            self.conn.set_busy_timeout(wait_ms)
+            try:
+                busy, pages, _ = next(iter(self.conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
+            finally:
+                self.conn.set_busy_timeout(BUSY_MS)
+            if not busy or pages < MANY_LOG_PAGES:
+                return
 
     # ---- reading for the indexer
 

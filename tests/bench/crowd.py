@@ -40,6 +40,7 @@ from tars.config import load, use_one_thread
 IDLE, BURNING, CROWD, OVER = range(4)
 UNSETTLED = 0.5  # seconds at the start of a round that do not count: the round before may not have come to its end
 WAIT_BAR_MS, RATIO_BAR = 100, 1.5
+DELAYS = (1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)  # milliseconds
 QUESTIONS = 1_000
 WRITE_EVERY, EDIT_EVERY = 0.1, 0.05  # seconds
 
@@ -87,17 +88,18 @@ class Listening(apsw.Connection):
 
     def set_busy_timeout(self, milliseconds: int) -> None:
         self.set_busy_handler(self._wait if milliseconds else None)
-        self._patience = milliseconds / 1000
+        self._patience = milliseconds
 
     def _wait(self, before: int) -> bool:
-        now = time.perf_counter()
-        if not before:
-            self._began = now
-            Listening.waits.append((Path(self.filename).suffix, 0.0))
-        if now - self._began >= self._patience:
+        """Sleep as SQLite's own handler does, which counts what it meant to sleep."""
+        slept = sum(DELAYS[:before]) + max(before - len(DELAYS), 0) * DELAYS[-1]
+        delay = min(DELAYS[min(before, len(DELAYS) - 1)], self._patience - slept)
+        if delay <= 0:
             return False
-        # What SQLite's own handler would do.
-        time.sleep((1, 2, 5, 10, 15, 20, 25, 25, 25, 50, 50, 100)[min(before, 11)] / 1000)
+        if not before:
+            self._began = time.perf_counter()
+            Listening.waits.append((Path(self.filename).suffix, 0.0))
+        time.sleep(delay / 1000)
         Listening.waits[-1] = Listening.waits[-1][0], (time.perf_counter() - self._began) * 1000
         return True
 

@@ -64,8 +64,8 @@ def read_frontmatter(text: str) -> tuple[Properties, int]:
         values = _mapping(source)
         if values is not None:
             found, said = properties(values), SAYS_PRIVATE.findall(source)
-            if len(said) > 1:  # YAML would take the last word for it
-                found = replace(found, private=any(map(_is_yes, said)))
+            if len(said) > 1:  # YAML takes the last word for it
+                found = replace(found, private=found.private or any(map(_is_yes, said)))
             return found, 1 + source.count("\n") + 1
     else:
         source = text[start : start + MAX_CHARS].partition("\n\n")[0]

@@ -593,6 +593,7 @@ def test_private_text_gives_nothing_away_to_the_rest() -> None:
         "---\nprivate: true\ntitle: [slip\n---\nbody",
         "---\nprivate: true\ntitle: x\nprivate: false\n---\nbody",
         "---\nPrivate: true\nprivate: no\n---\nbody",
+        "---\nprivate: no\nprivate: no one else may read it\n---\nbody",
         "---\nPrivate : 'yes'\nnever closed\n\nbody",
         "---\ndescription: <private>x</private>\n---\nbody",
         "private:: true\n\nbody",

@@ -6,13 +6,16 @@ A lock is an exclusive transaction on an empty database: the same on every platf
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import apsw
 
 from tars.errors import TarsError
+
+TRY_SECONDS = 0.002
 
 
 class Lock:
@@ -32,7 +35,7 @@ class Lock:
             conn = apsw.Connection(str(self.path))
         except (OSError, apsw.CantOpenError) as error:
             raise TarsError(f"cannot write beside {self.path}: {error}") from None
-        conn.set_busy_timeout(int(wait_seconds * 1000))
+        conn.set_busy_handler(waiting(wait_seconds) if wait_seconds else None)
         try:
             conn.execute("BEGIN EXCLUSIVE")
         except apsw.BusyError:
@@ -48,6 +51,17 @@ class Lock:
         if self._conn is not None:
             self._conn.close()
             self._conn = None
+
+
+def waiting(seconds: float) -> Callable[[int], bool]:
+    """Whether to try once more, after a moment: always a short one, while SQLite's own get longer and longer."""
+    end = time.monotonic() + seconds
+
+    def once_more(tries: int) -> bool:
+        time.sleep(TRY_SECONDS)
+        return time.monotonic() < end
+
+    return once_more
 
 
 @contextmanager

@@ -86,22 +86,34 @@ class Listening(apsw.Connection):
 
     waits: ClassVar[list[tuple[str, float]]] = []
 
-    def set_busy_timeout(self, milliseconds: int) -> None:
-        self.set_busy_handler(self._wait if milliseconds else None)
-        self._patience = milliseconds
+    def set_busy_handler(self, handler: Callable[[int], bool] | None) -> None:
+        super().set_busy_handler(self._timed(handler) if handler else None)
 
-    def _wait(self, before: int) -> bool:
-        """Sleep as SQLite's own handler does, which counts what it meant to sleep."""
+    def set_busy_timeout(self, milliseconds: int) -> None:
+        self.set_busy_handler(as_sqlite_does(milliseconds) if milliseconds else None)
+
+    def _timed(self, handler: Callable[[int], bool]) -> Callable[[int], bool]:
+        def timed(before: int) -> bool:
+            if not before:
+                self._began = time.perf_counter()
+                Listening.waits.append((Path(self.filename).suffix, 0.0))
+            again = handler(before)
+            Listening.waits[-1] = Listening.waits[-1][0], (time.perf_counter() - self._began) * 1000
+            return again
+
+        return timed
+
+
+def as_sqlite_does(milliseconds: int) -> Callable[[int], bool]:
+    """Its own handler, which cannot be listened to: longer and longer naps until their sum is the timeout."""
+
+    def nap(before: int) -> bool:
         slept = sum(DELAYS[:before]) + max(before - len(DELAYS), 0) * DELAYS[-1]
-        delay = min(DELAYS[min(before, len(DELAYS) - 1)], self._patience - slept)
-        if delay <= 0:
-            return False
-        if not before:
-            self._began = time.perf_counter()
-            Listening.waits.append((Path(self.filename).suffix, 0.0))
-        time.sleep(delay / 1000)
-        Listening.waits[-1] = Listening.waits[-1][0], (time.perf_counter() - self._began) * 1000
-        return True
+        delay = min(DELAYS[min(before, len(DELAYS) - 1)], milliseconds - slept)
+        time.sleep(max(delay, 0) / 1000)
+        return delay > 0
+
+    return nap
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ import importlib.util
 import json
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -25,6 +25,7 @@ SCHEMA_VERSION = 3
 BUSY_MS = 10_000
 MANY_LOG_PAGES, LOG_WAIT_MS = 16_384, 1_000  # 256 MB of pages that readers have kept from being moved
 HAS_VECTOR, PENDING, NO_VECTOR, WITHHELD = 0, 1, 2, 3
+SPARE_HITS = 20  # read beyond the limit of a list, to see whether those at its end are equal
 # What a folder that may not be written to, a full disk or a bad mount answers with.
 UNWRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
 UNUSABLE = (OSError, *UNWRITABLE)
@@ -62,7 +63,8 @@ CREATE TABLE tags (tag TEXT NOT NULL, file_id INTEGER NOT NULL, PRIMARY KEY (tag
 CREATE INDEX tags_of_file ON tags (file_id);
 """
 # The note that a link's name stands for.
-NAMED = "(SELECT n.file_id FROM names n WHERE n.name = l.name ORDER BY n.rank, n.file_id LIMIT 1)"
+NAMED = """(SELECT n.file_id FROM names n JOIN files named ON named.id = n.file_id WHERE n.name = l.name
+            ORDER BY n.rank, named.path LIMIT 1)"""
 WORD_FIELDS = ("content", "title", "headings", "tags", "keywords", "description", "aliases", "author", "code")
 # Contentless: no second copy of the text, and deletes do not have to repeat the old words to be exact.
 FULL_TEXT = f"""
@@ -854,7 +856,9 @@ class Store:
         sql = f"""SELECT rowid, -rank FROM chunks_fts WHERE chunks_fts MATCH ? AND rank MATCH ? {subset}
                   ORDER BY rank LIMIT ?"""
         function = f"bm25({', '.join(str(float(w)) for w in weights)})"
-        return list(self.conn.execute(sql, (expression, function, *values, limit)))
+        return self._cut(
+            lambda depth: list(self.conn.execute(sql, (expression, function, *values, depth))), limit, most=2**31
+        )
 
     def has_word(self, expression: str) -> bool:
         sql = "SELECT 1 FROM chunks_fts WHERE chunks_fts MATCH ? LIMIT 1"
@@ -865,8 +869,32 @@ class Store:
         subset, values = self._subset(filters)
         sql = f"SELECT rowid, distance FROM vec_chunks WHERE embedding MATCH ? AND k = ? {subset} ORDER BY distance"
         with vec0_errors():
-            rows = list(self.conn.execute(sql, (vector, min(limit, 4096), *values)))
-        return [(rowid, 1 - distance * distance / 2) for rowid, distance in rows]
+            rows = self._cut(
+                lambda depth: [(row, -distance) for row, distance in self.conn.execute(sql, (vector, depth, *values))],
+                limit,
+                most=4096,
+            )
+        return [(rowid, 1 - less * less / 2) for rowid, less in rows]
+
+    def _cut(
+        self, found: Callable[[int], list[tuple[int, float]]], limit: int, *, most: int
+    ) -> list[tuple[int, float]]:
+        """The best hits. Which of equal ones is the last must not hang on rowids, so all of them are looked at."""
+        depth = min(limit + SPARE_HITS, most)
+        hits = found(depth)
+        while limit <= len(hits) == depth < most and hits[limit - 1][1] == hits[-1][1]:
+            depth = min(8 * depth, most)
+            hits = found(depth)
+        return self.in_order(hits)[:limit]
+
+    def in_order(self, hits: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
+        """Best first; equal ones by path and place, which outlast a rebuild."""
+        if len({score for _, score in hits}) == len(hits):
+            return sorted(hits, key=lambda hit: -hit[1])
+        sql = """SELECT c.id, f.path, c.position FROM chunks c JOIN files f ON f.id = c.file_id
+                 WHERE c.id IN (SELECT value FROM json_each(?))"""
+        places = {row[0]: row[1:] for row in self.conn.execute(sql, (json.dumps([rowid for rowid, _ in hits]),))}
+        return sorted(hits, key=lambda hit: (-hit[1], places.get(hit[0], ("", 0))))
 
     def _subset(self, filters: Filters | None) -> tuple[str, list[Any]]:
         if not filters:
@@ -971,16 +999,18 @@ class Store:
         return dict(self.conn.execute(sql, (json.dumps(list(paths)),)))
 
     def linked(self, file_ids: Iterable[int]) -> list[tuple[int, int, int]]:
-        """(note, neighbour, line) for each link from these notes, with line 0 for each link to them.
+        """(note, neighbour, line) for each link from these notes, with line 0 for each link to them, by path.
 
         A name stands for one note only, even if several have it.
         """
-        sql = f"""SELECT l.file_id, {NAMED} AS other, l.line FROM links l
-                  WHERE l.file_id IN (SELECT value FROM json_each(?1)) AND other IS NOT NULL AND other <> l.file_id
-                  UNION
-                  SELECT own.file_id, l.file_id, 0 FROM names own JOIN links l ON l.name = own.name
-                  WHERE own.file_id IN (SELECT value FROM json_each(?1)) AND l.file_id <> own.file_id
-                      AND {NAMED} = own.file_id"""
+        sql = f"""SELECT note, other, line FROM (
+                      SELECT l.file_id AS note, {NAMED} AS other, l.line AS line FROM links l
+                      WHERE l.file_id IN (SELECT value FROM json_each(?1)) AND other IS NOT NULL AND other <> l.file_id
+                      UNION
+                      SELECT own.file_id, l.file_id, 0 FROM names own JOIN links l ON l.name = own.name
+                      WHERE own.file_id IN (SELECT value FROM json_each(?1)) AND l.file_id <> own.file_id
+                          AND {NAMED} = own.file_id
+                  ) JOIN files f ON f.id = other ORDER BY f.path, line"""
         return list(self.conn.execute(sql, (json.dumps(list(file_ids)),)))
 
     def all_linked(self) -> list[tuple[int, int]]:

@@ -410,3 +410,23 @@ def test_any_text_is_a_fair_query(memory: App) -> None:
             outcome = memory.search(text, mode=mode, limit=3)
             assert outcome.results or (outcome.empty_reason and outcome.empty_reason.message)
     assert memory.store.counts()["chunks"] > 0
+
+
+@pytest.mark.parametrize("lives", [False, True])
+@pytest.mark.parametrize("mode", ["hybrid", "fts", "vec"])
+def test_the_order_in_which_notes_came_in_does_not_show_in_answers(
+    vault: Path, tmp_path: Path, make_app: Callable[..., App], mode: str, lives: bool
+) -> None:
+    same = "The boiler hums.\n\nSee [[twin]].\n"
+    write(vault, {f"{number:03}.md": same for number in range(50, 150)} | {"z/twin.md": "Of boilers.\n"})
+    make_app().build()
+    write(vault, {f"{number:03}.md": same for number in range(50)} | {"a/twin.md": "Of boilers.\n"})
+    make_app().build()
+    fresh = make_app(lives=lives, TARS_HOME=str(tmp_path / "other"))
+    fresh.build()
+    grown = make_app(lives=lives)
+
+    def found(app: App) -> list[tuple[str, float]]:
+        return [(result.file_path, result.score) for result in app.search("boiler hums", mode=mode, limit=30).results]
+
+    assert found(grown) == found(fresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from tars.search.query import Query, SearchResult, scored
+from tars.search.query import Query, SearchResult, by_score, scored
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,4 +22,4 @@ class Beside:
             near = (scores.get((result.file_path, result.position + step), 0.0) for step in (-1, 1))
             return scored(result, (result.score + self.share * max(near)) / (1 + self.share))
 
-        return sorted(map(raised, results), key=lambda result: (-result.score, result.chunk_rowid))
+        return sorted(map(raised, results), key=by_score)

@@ -33,7 +33,8 @@ def reciprocal_rank_fusion(
     most = sum(weights) / (k + 1) + len(ranked_lists) * max(bonus, default=0.0)
     if most <= 0:
         return []
-    return sorted(((rowid, score / most) for rowid, score in scores.items()), key=lambda hit: (-hit[1], hit[0]))
+    # Equal scores stay in the order of the lists: rowids are others after a rebuild.
+    return sorted(((rowid, score / most) for rowid, score in scores.items()), key=lambda hit: -hit[1])
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,12 +22,14 @@ class LateInteraction:
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
         rowids = list(dict.fromkeys(rowid for ranked in found for rowid, _ in ranked.hits[: self.candidates]))
         hits = [hit for hit in max_similarity(query, rowids).items() if hit[1] > 0]
-        return RankedList("late", sorted(hits, key=lambda hit: (-hit[1], hit[0])))
+        return RankedList("late", sorted(hits, key=lambda hit: -hit[1]))
 
 
 def max_similarity(query: Query, rowids: Sequence[int]) -> dict[int, float]:
     """Per passage, how well it answers to every token of the query: 1 if one of its lines has them all."""
-    passages = {rowid: blob for rowid, blob in query.index.store.tokens(rowids).items() if blob}
+    tokens = query.index.store.tokens(rowids)
+    # In the order they were found in, not that of rowids: the last digits of a sum depend on its order.
+    passages = {rowid: blob for rowid in rowids if (blob := tokens.get(rowid))}
     return dict(zip(passages, answered(query.text, list(passages.values()), query.index), strict=True))
 
 

@@ -61,10 +61,11 @@ class Links:
     def _joined(self, gains: Mapping[int, float], found: Iterable[int], query: Query) -> list[SearchResult]:
         from tars.search.pipeline import hydrate
 
-        absent = gains.keys() - set(found)
-        new = {file_id: gains[file_id] for file_id in sorted(absent, key=lambda f: (-gains[f], f))[:MOST_NEIGHBOURS]}
+        here = set(found)
+        absent = sorted((file_id for file_id in gains if file_id not in here), key=lambda f: -gains[f])
+        new = {file_id: gains[file_id] for file_id in absent[:MOST_NEIGHBOURS]}
         passages = best_passages(new, query)
-        first = sorted(passages, key=lambda f: (-new[f] * (1 + passages[f][1]), f))[: self.joining]
+        first = sorted((f for f in new if f in passages), key=lambda f: -new[f] * (1 + passages[f][1]))[: self.joining]
         hits = [Fused(passages[f][0], new[f], {"links": (at, new[f])}) for at, f in enumerate(first, 1)]
         return hydrate(hits, query.index.store)
 

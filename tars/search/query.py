@@ -167,8 +167,13 @@ def content_words(text: str) -> tuple[str, ...]:
     return tuple([word for word in words if word not in STOP_WORDS] or words)[:MAX_TERMS]
 
 
+def by_score(result: SearchResult) -> tuple[float, str, int]:
+    """What results are sorted by. Equal scores go by path and place: rowids are others after a rebuild."""
+    return -result.score, result.file_path, result.position
+
+
 def best_first(results: Iterable[SearchResult]) -> list[SearchResult]:
     """Sorted. If a boost took the best above 1, all shrink with it: a cap would make ties of what has an order."""
-    ordered = sorted(results, key=lambda result: (-result.score, result.chunk_rowid))
+    ordered = sorted(results, key=by_score)
     most = ordered[0].score if ordered else 0.0
     return [replace(result, score=result.score / most) for result in ordered] if most > 1 else ordered

@@ -47,7 +47,7 @@ class InTime:
         def raised(hit: tuple[int, float]) -> float:
             return hit[1] * (1 + boost * nearness.get(hit[0], 0.0))
 
-        return replace(ranked, hits=sorted(ranked.hits, key=lambda hit: (-raised(hit), hit[0])))
+        return replace(ranked, hits=sorted(ranked.hits, key=lambda hit: -raised(hit)))
 
     def nearness(self, day: str | None, windows: Sequence[Window]) -> float:
         """1 inside a window, falling to nothing over the days beside it."""

@@ -59,10 +59,10 @@ class Matrix:
             return []
         cosines = rows @ vector
         count = min(limit, len(rowids))
-        best = np.argpartition(cosines, -count)[-count:]
-        # Equal cosines go by rowid, so that the same index gives the same answer.
-        best = best[np.lexsort((rowids[best], -cosines[best]))]
-        return list(zip(rowids[best].tolist(), cosines[best].tolist(), strict=True))
+        least = np.partition(cosines, -count)[-count]
+        best = np.flatnonzero(cosines >= least)
+        hits = zip(rowids[best].tolist(), cosines[best].tolist(), strict=True)
+        return self.store.in_order(list(hits))[:count]
 
     def refresh(self, stopped: Callable[[], bool] = lambda: False) -> None:
         """Bring it to the generation of the index; if that is stopped, whoever needs it begins again."""

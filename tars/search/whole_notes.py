@@ -27,7 +27,7 @@ class WholeNotes:
         note_of = query.index.store.notes_of(list(own))
         worth = self.worth([ranked for ranked in found if ranked.name in EVIDENCE], note_of)
         scores = {rowid: worth.get(note_of.get(rowid, 0), 0.0) for rowid in own}
-        order = sorted(own, key=lambda rowid: (-scores[rowid], -own[rowid], rowid))
+        order = sorted(own, key=lambda rowid: (-scores[rowid], -own[rowid]))
         return RankedList(self.name, [(rowid, scores[rowid]) for rowid in order], weight=self.weight)
 
     def worth(self, lists: Sequence[RankedList], note_of: dict[int, int]) -> dict[int, float]:

@@ -1,8 +1,17 @@
-"""python -m tars."""
+"""python -m tars, and where the command `tars` begins."""
 
 import sys
 
-from tars.cli import main
+
+def main() -> int:
+    """Run tars; Ctrl-C while it is still starting ends it as quietly as later."""
+    try:
+        from tars.cli import main as run
+
+        return run()
+    except KeyboardInterrupt:
+        return 130
+
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -614,3 +614,16 @@ def test_forget_takes_it_out_of_earlier_conversations_too(environ: Environ, note
 
     assert done.returncode == 0
     assert "I drink green tea" in before and "I drink green tea" not in kept(environ)
+
+
+def test_ctrl_c_while_tars_is_still_starting_ends_it_quietly(tmp_path: Path) -> None:
+    (tmp_path / "argparse.py").write_text("raise KeyboardInterrupt\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "tars", "hello"],
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (run.returncode, run.stderr) == (130, "")

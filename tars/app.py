@@ -57,10 +57,24 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
+def in_words(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[App, P], R]:
+    """What the disk does to the index meanwhile is told to the person, or to the model that called a tool."""
+
+    @wraps(method)
+    def telling(self: App, /, *args: P.args, **more: P.kwargs) -> R:
+        try:
+            return method(self, *args, **more)
+        except UNWRITABLE as error:
+            raise TarsError(f"cannot use the index {self.config.index_file}: {error}; the notes are safe") from None
+
+    return telling
+
+
 def alone(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[App, P], R]:
     """One thread at a time: a connection is not to be used by two."""
 
     @wraps(method)
+    @in_words
     def waiting(self: App, /, *args: P.args, **more: P.kwargs) -> R:
         with self._alone:
             return method(self, *args, **more)
@@ -416,8 +430,11 @@ class App:
         return self.config.index_file.with_suffix(".notes-lock")
 
     def _taken_in(self, written: notes.Written) -> notes.Written:
-        if written.changed and self.build() is None:
-            self.say("another process is indexing; what was written is found when that is done")
+        try:
+            if written.changed and self.build() is None:
+                self.say("another process is indexing; what was written is found when that is done")
+        except TarsError as error:  # what was asked for is done, and the next run makes up for the rest
+            self.say(f"{written.path} is written, but not yet in the index: {error}")
         return written
 
     # ---- the folder
@@ -529,6 +546,7 @@ class App:
         return hydrate([Fused(rowid, 0.0, {}) for rowid in rowids if rowid not in known], self.store)
 
     @mended
+    @in_words
     def search(
         self,
         text: str,

@@ -6,6 +6,7 @@ import hashlib
 import os
 import re
 import secrets
+import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass
@@ -24,6 +25,7 @@ SHOWN_LINES = 5  # of those that were perhaps meant
 SHOWN_CHARS = 100
 LOCK_SECONDS = 10.0
 MOST_TRIES = 10  # to change a note that others keep changing, before they are kept from it
+LEFT_SECONDS = 3600  # after which a temporary file is nobody's
 
 # The first that can be a path is it: the text behind it may name lines of other notes.
 LOCATION = re.compile(
@@ -95,7 +97,8 @@ def write_note(folder: Path, path: str, content: bytes, *, expected: str | None,
         raise TarsError(f"'{path}' is write-protected")
     temporary = target.with_name(f".tars-{secrets.token_hex(8)}.tmp")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(target.parent)
+        remove_leftovers(target.parent)
         # What replaces a note is never readable by more people than that was, not even for a moment.
         write_through(temporary, content, mode=0o600 if target.exists() else 0o666)
         with held(lock, wait_seconds=LOCK_SECONDS) if lock else nullcontext():
@@ -111,6 +114,22 @@ def write_note(folder: Path, path: str, content: bytes, *, expected: str | None,
     finally:
         with suppress(OSError):  # it is where it belongs, or was never made
             temporary.unlink()
+
+
+def make_folder(folder: Path) -> None:
+    """A folder that outlasts a power cut, as do those above it that had to be made."""
+    if not folder.exists():
+        make_folder(folder.parent)
+        folder.mkdir(exist_ok=True)
+        make_durable(folder.parent)
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Take away what a write that was killed left beside the notes; not what one of this moment has just made."""
+    with suppress(OSError):
+        for path in folder.glob(".tars-*.tmp"):
+            if time.time() - path.stat().st_mtime > LEFT_SECONDS:
+                path.unlink()
 
 
 def write_through(path: Path, content: bytes, *, mode: int) -> None:

@@ -55,9 +55,11 @@ def begin(store: Store, current: Store, wanted: Identity, *, afresh: bool) -> No
 
 def discard(path: Path) -> None:
     """Remove a half-made index and what lies beside it."""
-    for companion in COMPANIONS:
-        with suppress(FileNotFoundError):
-            path.with_name(path.name + companion).unlink()
+    try:
+        for companion in COMPANIONS:
+            path.with_name(path.name + companion).unlink(missing_ok=True)
+    except OSError as error:
+        raise TarsError(f"cannot remove the half-made index {path}: {error.strerror}") from None
 
 
 def set_aside(index_file: Path, *, clock: float | None = None) -> Path:

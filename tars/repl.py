@@ -573,6 +573,8 @@ class InputHistory(History):
         temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
         with owners_file(temporary, os.O_TRUNC) as file:
             file.writelines(json.dumps(entry) + "\n" for entry in self._entries)
+            file.flush()
+            os.fsync(file.fileno())
         temporary.replace(path)
 
     def _stored(self) -> list[str]:

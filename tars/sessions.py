@@ -16,6 +16,8 @@ from typing import Any
 from tars.chat import Event, Message, Provider, Text, estimate_tokens, message_from_json, message_to_json
 from tars.core import broken_off, well_formed
 from tars.errors import TarsError
+from tars.memory import reason_of
+from tars.notes import make_durable, write_through
 
 KEPT_TURNS = 4  # of the person's at most, when older ones are summarised
 NEARLY_FULL = 0.7  # of the model's context
@@ -87,7 +89,7 @@ class Transcript:
         self.write({"start": {**about, "shown": session.shown, "private": session.private}})
 
     def record(self, message: Message) -> None:
-        self.write({"message": message_to_json(message)})
+        self.write({"message": message_to_json(message)}, through=True)
 
     def partial(self, text: str) -> None:
         """A piece of an answer that is still arriving: after a crash, all that is left of it."""
@@ -95,7 +97,7 @@ class Transcript:
 
     def compacted(self, messages: Sequence[Message]) -> None:
         """From here on, the conversation is these messages."""
-        self.write({"compacted": [message_to_json(message) for message in messages]})
+        self.write({"compacted": [message_to_json(message) for message in messages]}, through=True)
 
     def kept(self, count: int) -> None:
         """From here on, the conversation is its first messages."""
@@ -115,8 +117,12 @@ class Transcript:
     def ended(self, note: str | None) -> None:
         self.write({"ended": {"note": note}})
 
-    def write(self, row: dict[str, Any]) -> None:
-        """One write per line, so that a line is there or not, whatever happens."""
+    def write(self, row: dict[str, Any], *, through: bool = False) -> None:
+        """One write per line, so that a line is there or not, whatever happens; through to the disk if that matters.
+
+        A killed process loses nothing that was written. A power cut takes what the system had not yet put on the disk:
+        never a message that was said or answered, at most the last pieces of an answer that was still arriving.
+        """
         line = json.dumps(row, ensure_ascii=True).encode() + b"\n"
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -127,11 +133,15 @@ class Transcript:
                 self._begun = True
                 while line:
                     line = line[os.write(handle, line) :]
+                if through:
+                    os.fsync(handle)
             finally:
                 os.close(handle)
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise TarsError(f"cannot keep the conversation in {self.path}: {reason}; --no-save goes without") from None
+            self._begun = False  # half a line may be there
+            raise TarsError(
+                f"cannot keep the conversation in {self.path}: {reason_of(error)}; --no-save goes without"
+            ) from None
 
 
 def is_torn(handle: int) -> bool:
@@ -146,20 +156,24 @@ class NoTranscript(Transcript):
     def __init__(self) -> None:
         super().__init__(Path(os.devnull))
 
-    def write(self, row: dict[str, Any]) -> None:
+    def write(self, row: dict[str, Any], *, through: bool = False) -> None:
         return
 
 
 def new_id(now: datetime, folder: Path) -> str:
     """A name by time that no other conversation has, not even one of the same second."""
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    for number in range(1, 1000):
-        name = f"{now:%Y%m%d-%H%M%S}" + (f"-{number}" if number > 1 else "")
-        try:
-            os.close(os.open(folder / f"{name}.jsonl", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
-        except FileExistsError:
-            continue
-        return name
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        for number in range(1, 1000):
+            name = f"{now:%Y%m%d-%H%M%S}" + (f"-{number}" if number > 1 else "")
+            with suppress(FileExistsError):
+                os.close(os.open(folder / f"{name}.jsonl", os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+                make_durable(folder)
+                return name
+    except OSError as error:
+        raise TarsError(
+            f"cannot keep the conversation in {folder}: {reason_of(error)}; --no-save goes without"
+        ) from None
     raise TarsError(f"cannot find a free name for a conversation in {folder}")
 
 
@@ -309,7 +323,10 @@ def forget(paths: Iterable[Path], texts: Iterable[str]) -> None:
         before = list(whole_partials(rows_of(path)))
         after = [without(row, wanted) for row in before]
         if after != before:
-            replace_rows(path, after)
+            try:
+                replace_rows(path, after)
+            except OSError as error:
+                raise TarsError(f"what was forgotten is still in {path}: {reason_of(error)}") from None
 
 
 def as_written(words: Sequence[str]) -> str:
@@ -342,14 +359,19 @@ def without(value: Any, wanted: re.Pattern[str]) -> Any:
 
 def replace_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     """The whole transcript anew, at once; it stays as old as it was."""
-    temporary = Transcript(path.with_suffix(".tmp"))
-    with suppress(FileNotFoundError):
-        temporary.path.unlink()
+    content = b"".join(json.dumps(row, ensure_ascii=True).encode() + b"\n" for row in rows)
+    temporary = path.with_suffix(".tmp")
     times = path.stat()
-    for row in rows:
-        temporary.write(row)
-    os.utime(temporary.path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    temporary.path.replace(path)
+    try:
+        with suppress(FileNotFoundError):  # left by one who was killed
+            temporary.unlink()
+        write_through(temporary, content, mode=0o600)
+        os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
+        temporary.replace(path)
+        make_durable(path.parent)
+    finally:
+        with suppress(OSError):
+            temporary.unlink()
 
 
 # ---- compaction

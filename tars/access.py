@@ -15,7 +15,8 @@ from pathlib import Path
 
 import apsw
 
-from tars.db import make_private, transaction
+from tars.db import transaction
+from tars.owner import make_file
 
 Used = tuple[str, bytes]  # path of the note, hash of the passage
 
@@ -85,7 +86,7 @@ class AccessLog:
             return Statistics({}, {}, 0)
 
     def _open(self) -> apsw.Connection:
-        make_private(self.file)
+        make_file(self.file)
         conn = apsw.Connection(str(self.file))
         conn.set_busy_timeout(WAIT_MS)
         conn.execute("PRAGMA journal_mode = WAL")

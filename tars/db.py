@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import apsw
 
 from tars.errors import DamagedIndex, TarsError
 from tars.identifiers import hidden_words
+from tars.owner import make_file
 
 SCHEMA_VERSION = 3
 BUSY_MS = 10_000
@@ -251,7 +251,7 @@ def transaction(conn: apsw.Connection) -> Iterator[None]:
 
 def connect(path: Path) -> apsw.Connection:
     """A connection with the vector extension; the file is made, readable by its owner only, if need be."""
-    make_private(path)
+    make_file(path)
     conn = apsw.Connection(str(path))
     conn.set_busy_timeout(BUSY_MS)
     refuse_foreign(conn)  # before anything is changed in it
@@ -292,14 +292,6 @@ def refuse_foreign(conn: apsw.Connection) -> None:
     names = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     if names and not names & OUR_TABLES:
         raise DamagedIndex(f"it is a database of something else, with the table '{min(names)}'")
-
-
-def make_private(path: Path) -> None:
-    """Make a file for its owner only, unless it is there: closing a second handle of a file that this process has
-    open would drop the locks that SQLite holds on it (POSIX)."""
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
 
 
 @contextmanager

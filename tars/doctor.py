@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
@@ -11,6 +12,7 @@ import apsw
 from tars.db import DAMAGE
 from tars.errors import DamagedIndex, TarsError
 from tars.indexer import find_changes
+from tars.owner import close_to_others, open_to_others
 from tars.schedule.entry import log_for
 
 if TYPE_CHECKING:
@@ -30,7 +32,11 @@ def done(report: object, what: str) -> str:
     return what if report else "another process is indexing; try again when that is done"
 
 
-CURES = (index_anew, index_now)
+def close_files(app: App) -> str:
+    return f"took the rights of others from {len(mend_modes(app))} files and folders"
+
+
+CURES = (close_files, index_anew, index_now)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +50,7 @@ class Check:
 
 def examine(app: App) -> list[Check]:
     """Every check, in the order in which one depends on the other."""
-    checks = [folder_is_there(app), *schedule_works(app)]
+    checks = [folder_is_there(app), private_files(app), *schedule_works(app)]
     try:
         store = app.store
     except DamagedIndex as error:
@@ -90,6 +96,25 @@ def schedule_works(app: App) -> list[Check]:
     failed = last.result == "failed"
     found = f"{last.time.isoformat(timespec='seconds')} {last.result}: {last.text}"
     return [Check("scheduled run", not failed, found, "run: tars schedule test" if failed else "")]
+
+
+def private_files(app: App) -> Check:
+    """What tars keeps is its owner's alone; the notes have the rights that the person gave them."""
+    found = list(open_to_others(kept_places(app)))
+    if not found:
+        return Check("rights", True, "nobody else can read what tars keeps")
+    more = f" and {len(found) - 1} more" if len(found) > 1 else ""
+    return Check("rights", False, f"others can read {found[0]}{more}", "run: tars doctor --fix", close_files)
+
+
+def kept_places(app: App) -> list[Path]:
+    """The index, transcripts, history, logs and locks: all that tars writes outside the memory folder."""
+    return [place for place in (app.config.index_file.parent, app.config.places.state) if place.exists()]
+
+
+def mend_modes(app: App) -> list[Path]:
+    """Take the rights of others away from what tars keeps; what was mended."""
+    return [path for path in list(open_to_others(kept_places(app))) if close_to_others(path)]
 
 
 def vectors_load(app: App) -> Check:

@@ -5,15 +5,15 @@ A lock is an exclusive transaction on an empty database: the same on every platf
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
 
 from tars.errors import TarsError
+from tars.owner import make_file
 
 TRY_SECONDS = 0.002
 
@@ -28,10 +28,7 @@ class Lock:
     def acquire(self, wait_seconds: float = 0) -> bool:
         """Whether it could be had within the time."""
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-            # Never open a file that is there: closing it would drop the locks that this process holds on it (POSIX).
-            with suppress(FileExistsError):
-                os.close(os.open(self.path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+            make_file(self.path)
             conn = apsw.Connection(str(self.path))
         except (OSError, apsw.CantOpenError) as error:
             raise TarsError(f"cannot write beside {self.path}: {error}") from None

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from tars.chunker import read_note
 from tars.errors import TarsError
+from tars.owner import make_folder, opener
 
 IGNORE_FILE = ".tarsignore"
 # Copies that Syncthing, Dropbox, Nextcloud and others leave beside a note that two machines changed.
@@ -71,16 +72,11 @@ def ensure_folder(folder: Path) -> bool:
     """Make the default memory folder with its starter notes; True if it was not there."""
     if folder.is_dir():
         return False
-    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(folder)
     for name, text in STARTER_NOTES.items():
-        with suppress(FileExistsError), open(folder / name, "x", encoding="utf-8", opener=for_owner) as file:
+        with suppress(FileExistsError), open(folder / name, "x", encoding="utf-8", opener=opener) as file:
             file.write(text)
     return True
-
-
-def for_owner(path: str, flags: int) -> int:
-    """An opener that makes files which only their owner reads."""
-    return os.open(path, flags, 0o600)
 
 
 def is_bare(folder: Path) -> bool:

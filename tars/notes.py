@@ -17,6 +17,7 @@ from tars.chunker import ITEM, Block
 from tars.errors import TarsError
 from tars.locks import held
 from tars.outline import Line, NoteLine, NoteText, Outline
+from tars.owner import make_durable, make_folder, opener
 
 MEMORY, PROCEDURAL = "Memory.md", "Procedural.md"
 DEFAULT_SECTION = "Facts"
@@ -100,7 +101,7 @@ def write_note(folder: Path, path: str, content: bytes, *, expected: str | None,
         make_folder(target.parent)
         remove_leftovers(target.parent)
         # What replaces a note is never readable by more people than that was, not even for a moment.
-        write_through(temporary, content, mode=0o600 if target.exists() else 0o666)
+        write_through(temporary, content)
         with held(lock, wait_seconds=LOCK_SECONDS) if lock else nullcontext():
             # As late as can be: an editor that saves in between knows nothing of our lock.
             if current_stamp(target) != expected:
@@ -116,14 +117,6 @@ def write_note(folder: Path, path: str, content: bytes, *, expected: str | None,
             temporary.unlink()
 
 
-def make_folder(folder: Path) -> None:
-    """A folder that outlasts a power cut, as do those above it that had to be made."""
-    if not folder.exists():
-        make_folder(folder.parent)
-        folder.mkdir(exist_ok=True)
-        make_durable(folder.parent)
-
-
 def remove_leftovers(folder: Path) -> None:
     """Take away what a write that was killed left beside the notes; not what one of this moment has just made."""
     with suppress(OSError):
@@ -132,12 +125,15 @@ def remove_leftovers(folder: Path) -> None:
                 path.unlink()
 
 
-def write_through(path: Path, content: bytes, *, mode: int) -> None:
-    """A new file whose bytes are on the disk; the umask is taken from its mode."""
-    with open(path, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
+def write_through(path: Path, content: bytes) -> None:
+    """A new file, its owner's only, whose bytes are on the disk."""
+    with open(path, "xb", opener=opener) as file:
         file.write(content)
         file.flush()
         os.fsync(file.fileno())
+
+
+# ---- lines
 
 
 def current_stamp(path: Path) -> str | None:
@@ -145,19 +141,6 @@ def current_stamp(path: Path) -> str | None:
         return stamp_of(path.read_bytes())
     except FileNotFoundError:
         return None
-
-
-def make_durable(folder: Path) -> None:
-    """Have the folder's own entry of a renamed file on the disk, where folders can be opened."""
-    with suppress(OSError):  # the note is whole and in its place; not every system can promise more
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
-
-# ---- lines
 
 
 def removed(lines: Sequence[Line], first: int, last: int) -> list[Line]:

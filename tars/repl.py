@@ -38,6 +38,7 @@ from tars.core import Answering
 from tars.display import Display, Hangup, shorten
 from tars.errors import TarsError
 from tars.markdown import neutral
+from tars.owner import make_folder
 
 PROMPT, CONTINUED = "> ", "  "
 HISTORY_ENTRIES = 5_000
@@ -595,7 +596,7 @@ def history_entry(line: str) -> str:
 
 
 def owners_file(path: Path, flag: int) -> TextIO:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    make_folder(path.parent)
     return os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | flag, 0o600), "w", encoding="utf-8")
 
 

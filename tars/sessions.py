@@ -17,7 +17,8 @@ from tars.chat import Event, Message, Provider, Text, estimate_tokens, message_f
 from tars.core import broken_off, well_formed
 from tars.errors import TarsError
 from tars.memory import reason_of
-from tars.notes import make_durable, write_through
+from tars.notes import write_through
+from tars.owner import make_durable, make_folder
 
 KEPT_TURNS = 4  # of the person's at most, when older ones are summarised
 NEARLY_FULL = 0.7  # of the model's context
@@ -125,7 +126,7 @@ class Transcript:
         """
         line = json.dumps(row, ensure_ascii=True).encode() + b"\n"
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.path.parent)
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
             try:
                 if not self._begun and is_torn(handle):
@@ -163,7 +164,7 @@ class NoTranscript(Transcript):
 def new_id(now: datetime, folder: Path) -> str:
     """A name by time that no other conversation has, not even one of the same second."""
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        make_folder(folder)
         for number in range(1, 1000):
             name = f"{now:%Y%m%d-%H%M%S}" + (f"-{number}" if number > 1 else "")
             with suppress(FileExistsError):
@@ -365,7 +366,7 @@ def replace_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
     try:
         with suppress(FileNotFoundError):  # left by one who was killed
             temporary.unlink()
-        write_through(temporary, content, mode=0o600)
+        write_through(temporary, content)
         os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
         temporary.replace(path)
         make_durable(path.parent)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tars.errors import TarsError, redact
+from tars.owner import make_folder
 
 if TYPE_CHECKING:
     from tars.indexer import Report
@@ -45,8 +46,7 @@ class RunLog:
         text = "".join(c if c.isprintable() else " " for c in redact(text))[:MAX_CHARS]
         line = f"{Run(datetime.now().astimezone(), result, text)}\n".encode(errors="backslashreplace")
         try:
-            for folder in (self.file.parent.parent, self.file.parent):
-                folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            make_folder(self.file.parent)
             if self.file.exists() and self.file.stat().st_size + len(line) > self.max_bytes:
                 self.file.replace(self.older)
             handle = os.open(self.file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)

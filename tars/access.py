@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from datetime import date
 from itertools import permutations
 from pathlib import Path
+from typing import Any
 
 import apsw
 
-from tars.db import transaction
+from tars.db import shred, transaction
 from tars.owner import make_file
 
 Used = tuple[str, bytes]  # path of the note, hash of the passage
 
 WAIT_MS = 50
+PATIENT_MS = 5_000  # for what must not be dropped
 MOST_AT_ONCE = 20  # uses of one answer that are counted; pairs grow with the square
 TABLES = """
 CREATE TABLE IF NOT EXISTS uses (
@@ -84,6 +86,31 @@ class AccessLog:
                 conn.close()
         except (apsw.Error, OSError):
             return Statistics({}, {}, 0)
+
+    def forget(self, is_gone: Callable[[str, bytes], bool]) -> bool:
+        """Remove the uses of passages that are gone, to the byte; False if it could not be done now."""
+        if not self.file.exists():
+            return True
+        try:
+            conn = self._open()
+            try:
+                conn.set_busy_timeout(PATIENT_MS)
+                self._delete(conn, is_gone)
+                return shred(conn)
+            finally:
+                conn.close()
+        except (apsw.Error, OSError):
+            return False
+
+    def _delete(self, conn: apsw.Connection, is_gone: Callable[[str, bytes], bool]) -> None:
+        sql = """SELECT path, hash FROM uses WHERE memory = ?1 UNION SELECT path, hash FROM together WHERE memory = ?1
+                 UNION SELECT other_path, other_hash FROM together WHERE memory = ?1"""
+        with transaction(conn):
+            known: list[Any] = conn.execute(sql, (self.memory,)).fetchall()
+            gone = [(self.memory, path, digest) for path, digest in known if is_gone(path, digest)]
+            conn.executemany("DELETE FROM uses WHERE memory = ? AND path = ? AND hash = ?", gone)
+            conn.executemany("DELETE FROM together WHERE memory = ? AND path = ? AND hash = ?", gone)
+            conn.executemany("DELETE FROM together WHERE memory = ? AND other_path = ? AND other_hash = ?", gone)
 
     def _open(self) -> apsw.Connection:
         make_file(self.file)

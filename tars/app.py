@@ -424,6 +424,21 @@ class App:
         notes.write_note(self.config.memory_dir, path, text.encode(), expected=None, lock=self._notes_lock)
         return self._taken_in(notes.Written(path, 1, text))
 
+    def rewrite(self, path: str, content: bytes, *, expected: str) -> None:
+        """Put other bytes in the place of a note, unless it has changed; the next `build` takes them in."""
+        notes.write_note(self.config.memory_dir, path, content, expected=expected, lock=self._notes_lock)
+
+    @alone
+    def shred(self, *, wait_seconds: float) -> bool:
+        """Have the bytes of what is gone from the index gone too; False if another process is in the way."""
+        lock = self._writer_lock()
+        if not lock.acquire(wait_seconds):
+            return False
+        try:
+            return self.store.shred()
+        finally:
+            lock.release()
+
     @property
     def _notes_lock(self) -> Path:
         """Beside the index: sync tools would carry a lock in the folder to other machines."""

@@ -42,7 +42,7 @@ usage: tars                         talk
        tars index                   bring the index up to the notes (fit for cron)
        tars search QUERY            the passages alone; QUERY - reads one query per line
        tars remember FACT           write a fact to Memory.md
-       tars forget TEXT             remove the line that says it
+       tars forget TEXT             remove the line that says it; --everywhere every copy of the text
        tars sessions                earlier conversations; --continue, --resume ID go on with one
        tars schedule install        let cron, systemd or launchd run `tars index`; list, test, remove
        tars doctor | stats | config health with remedies | figures | settings and their origin
@@ -330,17 +330,75 @@ def remember(args: argparse.Namespace) -> int:
 def forget_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("words", nargs="+", metavar="TEXT", help="all of the line's text, or PATH:LINE and its text")
     parser.add_argument("--in", dest="note", metavar="PATH", help="the note to look in (else Memory.md, Procedural.md)")
+    parser.add_argument("--everywhere", action="store_true", help="find every copy of TEXT (- reads it) and remove all")
+    parser.add_argument("--yes", action="store_true", help="with --everywhere: do not ask")
 
 
 def forget(args: argparse.Namespace) -> int:
-    """Remove the one line that says this. Nothing is removed if no line, or more than one, says just that."""
+    """Remove the one line that says this. Nothing is removed if no line, or more than one, says just that.
+
+    With --everywhere, every copy of the text in notes, conversations, history and index, after showing them.
+    """
     from tars import sessions
 
+    if args.everywhere:
+        return forget_everywhere(args)
+    if args.yes:
+        raise UsageError("--yes is for --everywhere; without that nothing is asked")
     with open_app(args) as app:
         written = app.forget(" ".join(args.words), args.note)
         sessions.forget((app.config.places.state / "sessions").glob("*.jsonl"), [written.text])
         print(f"forgotten: {printable(written.before or written.text)} ({written.path}:{written.line})")
     return DONE
+
+
+def forget_everywhere(args: argparse.Namespace) -> int:
+    """Show every copy of a text, remove them if that is wanted, and search again for the proof."""
+    from tars.everywhere import carry_out, find, out_of_reach
+    from tars.output import show_plan, show_proof
+    from tars.sought import FEWEST, Sought
+
+    if args.note:
+        raise UsageError("--everywhere looks in every note; leave --in out")
+    sought = Sought(text_to_forget(args.words))
+    if sought.length < FEWEST:
+        raise UsageError(f"'{sought.text}' is too short to be looked for everywhere; give at least {FEWEST} characters")
+    with open_app(args) as app:
+        plan = find(app.config, sought)
+    show_plan(plan)
+    if not plan.changes:
+        complain("nothing that tars may change holds it" if plan.left else f"no copy in {plan.files} files")
+        return FAILED if plan.left else NOTHING_FOUND
+    if not (args.yes or confirmed()):
+        complain("nothing was removed" + ("" if sys.stdin.isatty() else "; there is nobody to ask, add --yes to do it"))
+        return FAILED if sys.stdin.isatty() else USAGE
+    # Opened anew: looking at the bytes of an open index would drop its locks.
+    with open_app(args) as app:
+        problems = carry_out(app, plan, sought)
+    for problem in problems:
+        complain(printable(problem))
+    proof = find(app.config, sought)
+    show_proof(plan, proof, out_of_reach(app.config))
+    return FAILED if problems or proof.changes or proof.left else DONE
+
+
+def text_to_forget(words: Sequence[str]) -> str:
+    """The text, or with - what is typed or piped, so that no shell keeps it in its history."""
+    if words != ["-"]:
+        return " ".join(words)
+    if sys.stdin.isatty():
+        return input("text to forget: ")
+    return sys.stdin.buffer.read().decode("utf-8", errors="replace")
+
+
+def confirmed() -> bool:
+    """Whether the person says yes; nobody does where there is no terminal."""
+    if not sys.stdin.isatty():
+        return False
+    try:
+        return input("Remove all of this? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
 
 
 # ---- index and search

@@ -305,6 +305,14 @@ def vec0_errors() -> Iterator[None]:
         raise
 
 
+def shred(conn: apsw.Connection) -> bool:
+    """Write the database anew without what was deleted, and empty its log; False if a reader keeps that from being."""
+    conn.execute("PRAGMA secure_delete = ON")
+    conn.execute("VACUUM")
+    busy, _, _ = next(iter(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
+    return not busy
+
+
 def load_vectors(conn: apsw.Connection) -> None:
     """Load sqlite-vec from beside its Python module, without importing that: it would import numpy."""
     spec = importlib.util.find_spec("sqlite_vec")
@@ -811,7 +819,20 @@ class Store:
             if not busy or pages < MANY_LOG_PAGES:
                 return
 
+    def shred(self) -> bool:
+        """Have the bytes of deleted rows gone too: from the full text's segments, free pages and the log.
+
+        False if another process reads what was there before; its bytes stay until it is done.
+        """
+        self.tidy()
+        return shred(self.conn)
+
     # ---- reading for the indexer
+
+    def hashes_of(self, path: str) -> set[bytes]:
+        """The hashes of the passages of a note."""
+        sql = "SELECT c.hash FROM chunks c JOIN files f ON f.id = c.file_id WHERE f.path = ?"
+        return {row[0] for row in self.conn.execute(sql, (path,))}
 
     def vectors_by_hash(self, hashes: Iterable[bytes]) -> dict[bytes, tuple[int, bytes | None]]:
         """State and vector of passages whose embedded text is known already."""

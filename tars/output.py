@@ -11,6 +11,7 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
 if TYPE_CHECKING:
+    from tars.everywhere import Plan
     from tars.indexer import Report
     from tars.memory import Skipped
     from tars.schedule import Row
@@ -157,6 +158,38 @@ def show_schedule(rows: Sequence[Row]) -> None:
         print(f"  runs      {row.schedule}, by {row.scheduler} ({row.id})")
         print(f"  last run  {printable(said)}{late}")
         print(f"  next run  {row.next_run or 'not known, since the schedule was set by hand'}")
+
+
+# ---- forgetting everywhere
+
+
+def show_plan(plan: Plan) -> None:
+    """What would change where, with every line that would go; and what holds the text but would stay."""
+    from tars.everywhere import words_in_names
+
+    for change in plan.changes:
+        print(f"{change.kind}: {printable(str(change.file))}{'' if change.copies else ' (all of it that holds it)'}")
+        for copy in change.copies:
+            print(f"  {copy.line}: {printable(copy.text)}")
+        if change.more:
+            print(f"  and {change.more} lines more")
+    for left in plan.left:
+        print(f"not touched: {printable(str(left.file))}: {printable(left.reason)}")
+    for file in words_in_names(plan):
+        print(f"look at the name of {printable(str(file))}: its words are from lines that go; rename it if they tell")
+
+
+def show_proof(plan: Plan, proof: Plan, out_of_reach: list[str]) -> None:
+    """Whether a second search finds the text still, and where none could be made."""
+    still = [*(change.file for change in proof.changes), *(left.file for left in proof.left)]
+    removed = len({change.file for change in plan.changes}.difference(still))
+    outcome = f"a copy is left in {len(still)}" if still else "no copy is left"
+    print(f"removed from {removed} files; {proof.files} files ({proof.size / 1e6:.1f} MB) searched again: {outcome}")
+    for file in still:
+        print(f"still there: {printable(str(file))}")
+    print("Out of reach, and it may be there:")
+    for place in out_of_reach:
+        print(f"  - {printable(place)}")
 
 
 # ---- search

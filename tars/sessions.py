@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from tars.chat import Event, Message, Provider, Text, estimate_tokens, message_from_json, message_to_json
 from tars.core import broken_off, well_formed
@@ -346,7 +346,13 @@ def whole_partials(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield from group
 
 
-def without(value: Any, wanted: re.Pattern[str]) -> Any:
+class Wanted(Protocol):
+    """What is to be taken out of a text; a compiled pattern is one."""
+
+    def sub(self, repl: str, string: str, /) -> str: ...
+
+
+def without(value: Any, wanted: Wanted) -> Any:
     if isinstance(value, str):
         return wanted.sub(FORGOTTEN, value)
     if isinstance(value, list):

@@ -20,7 +20,7 @@ from tars.config import Config, fill
 from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
-from tars.errors import ChatError, EmbeddingError, TarsError, UsageError
+from tars.errors import ChatError, EmbeddingError, TarsError, UsageError, redact
 from tars.indexer import MANY_CHANGES, Changes, Indexer, Progress, Report, find_changes
 from tars.locks import Lock
 from tars.renewal import aside, discard, next_index, set_aside
@@ -714,7 +714,7 @@ def settings(app: App) -> list[Setting]:
         if settable(stage):
             used = fill(type(stage), search.get(name, {}), where=f"search.{name}")
             values |= {f"search.{name}.{f.name}": getattr(used, f.name) for f in fields(used)}
-    rows = [Setting(key, str(value), origin_of(key, config, preset)) for key, value in values.items()]
+    rows = [Setting(key, redact(str(value)), origin_of(key, config, preset)) for key, value in values.items()]
     rows += stages_of(app.pipeline)
     rows += [Setting("config file", str(places.config_file), "there" if places.config_file.exists() else "none")]
     return [*rows, Setting("index file", str(config.index_file), "from memory_dir")]

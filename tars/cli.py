@@ -7,14 +7,16 @@ import errno
 import os
 import stat
 import sys
+import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import asdict
+from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from tars import __version__
-from tars.errors import TarsError, UsageError
+from tars.errors import TarsError, UsageError, redact
 from tars.output import (
     complain,
     page_for,
@@ -74,6 +76,8 @@ class Parser(argparse.ArgumentParser):
 def main(argv: Sequence[str] | None = None) -> int:
     """Run tars; the exit status."""
     open_missing_streams()
+    sys.excepthook = show_bug
+    threading.excepthook = lambda bug: show_bug(bug.exc_type, bug.exc_value, bug.exc_traceback)
     try:
         status = run(list(sys.argv[1:] if argv is None else argv))
         sys.stdout.flush()
@@ -93,6 +97,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         complain("cannot write the answer: no space left on the device")
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return FAILED
+
+
+def show_bug(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
+    """A bug keeps its traceback, but for the keys in it."""
+    import traceback
+
+    print(redact("".join(traceback.format_exception(kind, error, trace))), file=sys.stderr, end="")
 
 
 def open_missing_streams() -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tars.errors import TarsError, UsageError
+from tars.errors import TarsError, UsageError, keep_secret
 
 T = TypeVar("T")
 
@@ -83,6 +83,8 @@ ENVIRONMENT = {
     "anthropic_base_url": "ANTHROPIC_BASE_URL",
     "now": "TARS_NOW",
 }
+# What the clients of the models take from the environment to sign in with.
+SECRETS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "OLLAMA_API_KEY")
 FLAGS = {"memory_dir": "--memory", "model": "--model", "embedding": "--embedding", "now": "--as-of"}
 KNOWN_KEYS = ("memory_dir", "model", "embedding", "ollama_host", "anthropic_base_url", "index", "agent", "search")
 
@@ -119,6 +121,7 @@ def load(
             if not isinstance(table[section], dict):
                 raise UsageError(f"[{section}] in {places.config_file} must be a table")
             origins.update({f"{section}.{key}": str(places.config_file) for key in table[section]})
+    keep_secret(*(environ[name].strip() for name in SECRETS if name in environ))
     search = table.get("search", {})
     if preset := (flags or {}).get("preset"):
         search, origins["search.preset"] = {**search, "preset": preset}, "--preset"

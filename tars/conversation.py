@@ -13,7 +13,7 @@ from tars.chat import Message, Notice, Provider, Usage
 from tars.citations import Citation
 from tars.context import STANDING_NOTES, Context, gather
 from tars.core import Agent, AgentEvent, Answering, system_prompt
-from tars.errors import ChatError, TarsError
+from tars.errors import ChatError, TarsError, redact
 from tars.search.query import SearchResult
 from tars.sessions import NoTranscript, Place, Session, Transcript
 from tars.tools import NoTools, Toolbox
@@ -368,6 +368,7 @@ class Conversation:
             quoted="\n".join([talk.session.system, session_note.quoted_in(messages), self._shown_text(talk)]),
             forgotten=self._forgotten,
         )
+        lines = [redact(line) for line in lines]
         note = None
         if lines:
             try:

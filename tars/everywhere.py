@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -369,7 +370,8 @@ def rewrite_file(app: App, change: Change, sought: Sought) -> None:
 
 
 def clean_transcript(file: Path, sought: Sought) -> bytes:
-    rows = (sessions.without(row, sought) for row in sessions.whole_partials(sessions.rows_of(file)))
+    reword = partial(sought.sub, sessions.FORGOTTEN)
+    rows = (sessions.reworded(row, reword) for row in sessions.whole_partials(sessions.rows_of(file)))
     lines = (json.dumps(row) for row in rows)
     # What is no text, such as a number or a name, takes its line with it.
     return "".join(f"{line}\n" for line in lines if line not in sought).encode()

@@ -10,6 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any, Protocol, TextIO
 
+from tars.errors import redact
+
 if TYPE_CHECKING:
     from tars.everywhere import Plan
     from tars.indexer import Report
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def complain(message: str) -> None:
-    print(f"tars: {message}", file=sys.stderr)
+    print(f"tars: {redact(message)}", file=sys.stderr)
 
 
 def printable(text: str) -> str:

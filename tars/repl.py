@@ -36,7 +36,7 @@ from tars.chat import Usage
 from tars.citations import Citation
 from tars.core import Answering
 from tars.display import Display, Hangup, shorten
-from tars.errors import TarsError
+from tars.errors import TarsError, redact
 from tars.markdown import neutral
 from tars.owner import make_folder
 
@@ -559,7 +559,7 @@ class InputHistory(History):
         with contextlib.suppress(OSError):
             if self._path is not None:
                 with owners_file(self._path, os.O_APPEND) as file:
-                    file.write(json.dumps(string) + "\n")
+                    file.write(json.dumps(redact(string)) + "\n")
 
     def forget(self, text: str) -> None:
         """Every entry that holds the text; other processes may have added some."""

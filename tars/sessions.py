@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from tars.chat import Event, Message, Provider, Text, estimate_tokens, message_from_json, message_to_json
 from tars.core import broken_off, well_formed
-from tars.errors import TarsError
+from tars.errors import TarsError, redact
 from tars.memory import reason_of
 from tars.notes import write_through
 from tars.owner import make_durable, make_folder
@@ -122,9 +122,10 @@ class Transcript:
         """One write per line, so that a line is there or not, whatever happens; through to the disk if that matters.
 
         A killed process loses nothing that was written. A power cut takes what the system had not yet put on the disk:
-        never a message that was said or answered, at most the last pieces of an answer that was still arriving.
+        never a message that was said or answered, at most the last pieces of an answer that was still arriving. Keys
+        are not kept.
         """
-        line = json.dumps(row, ensure_ascii=True).encode() + b"\n"
+        line = json.dumps(reworded(row, redact), ensure_ascii=True).encode() + b"\n"
         try:
             make_folder(self.path.parent)
             handle = os.open(self.path, os.O_RDWR | os.O_APPEND | os.O_CREAT, 0o600)
@@ -322,7 +323,7 @@ def forget(paths: Iterable[Path], texts: Iterable[str]) -> None:
     wanted = re.compile(rf"(?:(?<!\w)|(?<=\\[nt]))(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
     for path in paths:
         before = list(whole_partials(rows_of(path)))
-        after = [without(row, wanted) for row in before]
+        after = [reworded(row, lambda text: wanted.sub(FORGOTTEN, text)) for row in before]
         if after != before:
             try:
                 replace_rows(path, after)
@@ -346,20 +347,15 @@ def whole_partials(rows: Iterator[dict[str, Any]]) -> Iterator[dict[str, Any]]:
             yield from group
 
 
-class Wanted(Protocol):
-    """What is to be taken out of a text; a compiled pattern is one."""
-
-    def sub(self, repl: str, string: str, /) -> str: ...
-
-
-def without(value: Any, wanted: Wanted) -> Any:
+def reworded(value: Any, reword: Callable[[str], str]) -> Any:
+    """A row of a transcript with all its texts changed in the same way."""
     if isinstance(value, str):
-        return wanted.sub(FORGOTTEN, value)
-    if isinstance(value, list):
-        return [without(item, wanted) for item in value]
+        return reword(value)
+    if isinstance(value, list | tuple):
+        return [reworded(item, reword) for item in value]
     if not isinstance(value, dict):
         return value
-    new = {key: without(item, wanted) for key, item in value.items()}
+    new = {key: reworded(item, reword) for key, item in value.items()}
     # A provider signs what it wants back to the byte; changed, it must not get it back at all.
     return {**new, "raw": {}} if new.get("raw") != value.get("raw") else new
 

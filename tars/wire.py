@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from tars.errors import TarsError, UsageError
+from tars.errors import TarsError, UsageError, keep_secret, redact
 
 OLLAMA = "http://127.0.0.1:11434"
 _PORTS = {"http": 80, "https": 443}
@@ -69,8 +69,26 @@ def encodable(value: Any) -> Any:
 
 
 def one_line(text: object) -> str:
-    """What a server said, fit for the one line of an error."""
-    return " ".join(str(text).split())[:_LONGEST_LINE]
+    """What a server said, fit for the one line of an error. Half a key would not be known for one: cut last."""
+    return " ".join(redact(str(text)).split())[:_LONGEST_LINE]
+
+
+def guard_logs() -> None:
+    """Have the log lines of this process redacted: the SDKs write some if the environment says so, headers too."""
+    import logging
+
+    make = logging.getLogRecordFactory()
+    if make is not logging.LogRecord:
+        return  # guarded already
+
+    def guarded(*args: Any, **more: Any) -> logging.LogRecord:
+        record = make(*args, **more)
+        record.msg, record.args = redact(record.getMessage()), ()
+        if record.exc_info:
+            record.exc_text = redact(logging.Formatter().formatException(record.exc_info))
+        return record
+
+    logging.setLogRecordFactory(guarded)
 
 
 def nearest(name: str, known: Iterable[str]) -> list[str]:
@@ -110,5 +128,7 @@ def _authorization(parts: SplitResult) -> str | None:
     """The clients forget credentials in a URL, so they go into the header that they stand for."""
     if parts.username is None:
         return None
-    pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
-    return "Basic " + base64.b64encode(pair.encode(errors="surrogateescape")).decode()
+    name, password = unquote(parts.username), unquote(parts.password or "")
+    token = base64.b64encode(f"{name}:{password}".encode(errors="surrogateescape")).decode()
+    keep_secret(password, parts.password or "", token)
+    return f"Basic {token}"

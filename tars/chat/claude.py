@@ -11,8 +11,8 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from typing import TYPE_CHECKING, Any
 
 from tars.chat import Event, Message, Notice, Text, Thinking, ToolCall, ToolSpec, Usage
-from tars.errors import ChatError, TooLongError, redact
-from tars.wire import Server, encodable, nearest, one_line, server
+from tars.errors import ChatError, TooLongError, keep_secret
+from tars.wire import Server, encodable, guard_logs, nearest, one_line, server
 
 if TYPE_CHECKING:
     import anthropic
@@ -73,6 +73,7 @@ class Claude:
     ) -> None:
         self._model = model
         self._key = usable_key(api_key)
+        keep_secret(self._key)
         self._server = _at(base_url or DEFAULT_URL)
         self._where = self._server.url.removesuffix(":443")
         self._max_tokens = max_tokens
@@ -170,6 +171,7 @@ class Claude:
 
     def _connected(self) -> anthropic.Anthropic:
         if self._client is None:
+            guard_logs()
             import anthropic
             import httpx2
 
@@ -183,7 +185,7 @@ class Claude:
         return self._client
 
     def _failed(self, text: str, **more: Any) -> _Failed:
-        return _Failed(redact(one_line(text), self._key), **more)
+        return _Failed(one_line(text), **more)
 
     def _unreachable(self, reason: str) -> _Failed:
         remedy = "; check the network" if self.leaves_machine else "; is the server running?"

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from tars.chat import Event, Message, Notice, Text, Thinking, ToolAnswer, ToolCall, ToolSpec, Usage, estimate_tokens
-from tars.errors import ChatError, TooLongError, redact
+from tars.errors import ChatError, TooLongError
 from tars.wire import OLLAMA, Server, encodable, nearest, one_line, server
 
 if TYPE_CHECKING:
@@ -178,7 +178,7 @@ class OllamaChat:
         return ChatError(f"{text}, or choose one that it has: {', '.join(near)}" if near else text)
 
     def _said(self, text: object) -> str:
-        return redact(one_line(text), self._server.authorization or "")
+        return one_line(text)
 
     def _connected(self) -> ollama.Client:
         if self._client is None:

@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tars import citations, session_note, sessions
+from tars import citations, memory, session_note, sessions
 from tars.app import App
 from tars.chat import Message, Notice, Provider, Usage
 from tars.citations import Citation
@@ -372,7 +372,7 @@ class Conversation:
         note = None
         if lines:
             try:
-                note = self._write_note(talk, messages, lines, private=by_model and talk.session.private)
+                note = self._write_note(talk, messages, lines, by_model=by_model)
                 yield Notice(f"remembered as {note}")
             except TarsError as error:
                 yield Notice(f"the conversation is kept, but not as a note: {error}")
@@ -396,14 +396,21 @@ class Conversation:
         texts = {path: self.app.note_text(path).split("\n") for path, _, _ in talk.tools.shown}
         return "\n".join("\n".join(texts[path][start - 1 : end]) for path, start, end in talk.tools.shown)
 
-    def _write_note(self, talk: Talk, messages: Sequence[Message], lines: Sequence[str], *, private: bool) -> str:
+    def _write_note(self, talk: Talk, messages: Sequence[Message], lines: Sequence[str], *, by_model: bool) -> str:
+        """After private text a model's words are private. The person's are not; then no source may be, either."""
         now = self.app.now()
+        private = by_model and talk.session.private
         answers = "\n".join(message.text for message in messages if message.role == "assistant")
-        sources = sorted({str(c) for c, true in citations.check(citations.find(answers), talk.shown) if true})
+        cited = [c for c, true in citations.check(citations.find(answers), talk.shown) if true]
+        sources = sorted({str(c) for c in cited if private or not self._is_private(c)})
         text = session_note.note_text(talk.session.id, lines, sources, now, private=private)
         name = self._free_name(session_note.name_of(lines, now))
         self.app.write_new(name, text)
         return name
+
+    def _is_private(self, citation: Citation) -> bool:
+        hidden = memory.private_lines(self.app.note_text(citation.path))
+        return not hidden.isdisjoint(range(citation.start, citation.end + 1))
 
     def _free_name(self, base: str) -> str:
         numbered = (f"{base}{f'-{number}' if number > 1 else ''}.md" for number in range(1, 1000))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tars import memory, notes
 from tars.arguments import WrongCall, checked, days
 from tars.chat import ToolAnswer, ToolCall, ToolSpec
+from tars.chunker import read_note
 from tars.db import Filters
 from tars.errors import TarsError
 from tars.search.boosters import PRESETS as ABOUT
@@ -252,9 +253,14 @@ class Toolbox:
         if not target.exists():
             known = [note.path for note in memory.list_notes(folder)[0]]
             near = difflib.get_close_matches(path.strip(), known, n=3, cutoff=0.5)
+            near = [name for name in near if self._may_name(name)]
             hint = f"; did you mean {' or '.join(map(escaped, near))}?" if near else "; find it with memory_search"
             raise TarsError(f"there is no note '{path.strip()}'{hint}")
         return notes.read_note_text(folder, path.strip(), max_bytes=self.app.config.index.max_file_mb * 1_000_000)
+
+    def _may_name(self, path: str) -> bool:
+        """The name of a private note may tell what it is about."""
+        return not self.leaves_machine or not read_note(self.app.note_text(path)).private
 
     # ---- writing
 
@@ -325,8 +331,8 @@ class NoTools:
         return ToolAnswer(call.id, call.name, as_json({"error": "there are no tools in this conversation"}), True)
 
 
-def run_tool(name: str, args: Any) -> str:
-    """Use a tool on the configured memory; JSON, also for what went wrong."""
+def run_tool(name: str, args: Any, *, leaves_machine: bool = True) -> str:
+    """Use a tool on the configured memory; JSON, also for what went wrong. Who asks may be anywhere, unless told."""
     from tars.app import App
     from tars.config import load
 
@@ -334,7 +340,7 @@ def run_tool(name: str, args: Any) -> str:
     call = ToolCall("", name, arguments, malformed="" if isinstance(args, dict) else str(args) or "nothing")
     try:
         with App(load()) as app:
-            return Toolbox(app).answer(call).content
+            return Toolbox(app, leaves_machine=leaves_machine).answer(call).content
     except TarsError as error:
         return as_json({"error": str(error)})
 

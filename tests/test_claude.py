@@ -546,17 +546,9 @@ def test_keys_are_taken_out_of_any_text() -> None:
 # ---- being a provider
 
 
-@pytest.mark.parametrize(
-    ("url", "leaves"),
-    [
-        (None, True),
-        ("http://127.0.0.1:8080", False),
-        ("http://localhost:8080/", False),
-        ("http://localhost.evil.example", True),
-    ],
-)
-def test_only_loopback_stays_on_this_machine(url: str | None, leaves: bool) -> None:
-    assert Claude(api_key=KEY, base_url=url).leaves_machine is leaves
+@pytest.mark.parametrize("url", [None, "http://127.0.0.1:8080", "http://localhost.evil.example"])
+def test_claude_is_another_machine_even_behind_a_proxy_on_this_one(url: str | None) -> None:
+    assert Claude(api_key=KEY, base_url=url).leaves_machine
 
 
 def test_the_environment_of_the_sdk_cannot_send_it_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:

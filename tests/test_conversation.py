@@ -40,13 +40,13 @@ NOTES = {
 }
 
 
-class Elsewhere(Claude):
-    """Claude at a server that is taken to be on another machine."""
+class Here(Claude):
+    """A model that is known to run on this machine."""
 
-    leaves_machine = True  # type: ignore[assignment]
+    leaves_machine = False
 
 
-class Small(Claude):
+class Small(Here):
     """A model that can read little."""
 
     context_tokens = 4_096  # type: ignore[assignment]
@@ -62,7 +62,7 @@ def start(make_app: Callable[..., App], vault: Path) -> Iterator[Start]:
         write(vault, NOTES)
 
     def begin(
-        server: ScriptedAnthropic | None, *, kind: type[Claude] = Claude, resume: str = "", **more: Any
+        server: ScriptedAnthropic | None, *, kind: type[Claude] = Here, resume: str = "", **more: Any
     ) -> Conversation:
         app = make_app(TARS_NOW="2026-03-01T10:00:00")
         app.refresh()
@@ -299,7 +299,7 @@ def test_private_text_is_never_sent_to_another_machine(start: Start, vault: Path
     with ScriptedAnthropic(
         [*script, tool_use("memory_read", {"path": "Memory.md"}), reply("?"), reply("NOTHING")]
     ) as server:
-        conversation = start(server, kind=Elsewhere)
+        conversation = start(server, kind=Claude)
         ask(conversation, "what is the combination of the safe?")
         finish(conversation.close())
 
@@ -343,7 +343,7 @@ def test_a_conversation_that_has_read_private_text_stays_on_this_machine(start: 
         session = sessions.load(conversation.talk.transcript.path)  # type: ignore[union-attr]
         answering.close()
         with pytest.raises(TarsError, match="private"):
-            start(server, kind=Elsewhere, resume=session.id)
+            start(server, kind=Claude, resume=session.id)
 
         assert len(server.requests) == len(calls) + 1
 

@@ -7,12 +7,13 @@ import os
 import stat
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import write
-from servers import Raw, Request, ScriptedAnthropic, ScriptedOllama, Step, finish, reply, status
+from servers import Call, Installed, Raw, Reply, Request, ScriptedAnthropic, ScriptedOllama, Step, finish, reply, status
 
 from tars import sessions
 from tars.app import App
@@ -238,3 +239,181 @@ def test_words_are_not_taken_for_keys() -> None:
     text = "Basic mathematics, bearer certificates, sk-learn-pipelines, http://box:11434/a, risk-averse, me@box.example"
 
     assert redact(text) == text
+
+
+# ---- what notes call private
+
+MARK = "xpriv"
+PRIVATE_NOTES = {
+    "Memory.md": "# Memory\n\n- I drink tea.\n- The pin <private>xpriv-a</private> of the boiler.\n\n"
+    "<PRIVATE>\n\n## xpriv-b\n\n- The boiler xpriv-c\n\n</Private>\n\n- The boiler is open.\n",
+    "Procedural.md": "# Procedural\n\n- Be brief.\n\n<private>\n\n# xpriv-d\n\n- never closed, boiler xpriv-e\n",
+    "diary.md": "---\ntitle: xpriv-f\naliases: [xpriv-g]\ntags: [xpriv-h]\ndescription: xpriv-i\nmood: xpriv-j\n"
+    "private: true\n---\n\n# xpriv-k\n\nThe boiler [[boiler#xpriv|xpriv-l]] #xpriv-m\nkey:: xpriv-n\n",
+    "boiler.md": "# Boiler\n\nThe boiler is old.\n\n<private>\n## xpriv-o\n\nThe boiler hides xpriv-p.\n\n"
+    "```\nboiler xpriv-q\n```\n</private>\n\n## Service\n\nThe boiler was serviced in May.\n",
+    "fence.md": "# Fence of the boiler\n\n```\nboiler code\n<private>\nboiler xpriv-r\n</private>\nboiler end\n```\n",
+    "crlf.md": "# Boiler at home\r\n\r\n<private>\r\nboiler xpriv-s\r\n</private>\r\nboiler open\r\n",
+    "nested.md": "boiler\n<private>\na <private>b</private>\nboiler xpriv-t\n</private>\nboiler two\n",
+    "front.md": "---\ndescription: <private>xpriv-u</private>\n---\nboiler xpriv-v\n",
+    "slip.md": "---\nprivate: true\ntitle: [xpriv-w\n---\nboiler xpriv-x\n",
+    "field.md": "private:: yes\n\nboiler xpriv-y\n",
+    "list.md": "- boiler open\n- boiler <private>xpriv-z\n  boiler xpriv-0</private> boiler xpriv-1\n- boiler last\n",
+    "long.md": f"{'The boiler hums. ' * 60}<private>xpriv-2</private>{' The boiler xpriv-3.' * 60}\n",
+    "links.md": "See [[diary]], ![[diary]] and [[boiler]] about the boiler.\n",
+    "sessions/2026-01-01-xpriv-4.md": "---\nsession: 1\nprivate: true\n---\n\n- The boiler xpriv-5.\n",
+}
+READS = [{"path": path} for path in PRIVATE_NOTES if MARK not in path]
+CALLS: list[tuple[str, dict[str, Any]]] = [
+    *(("memory_search", {"query": query, "limit": 20}) for query in ("boiler", "the pin of the boiler", "")),
+    ("memory_search", {"query": "boiler", "after": "1990"}),
+    *(("memory_read", read) for read in READS),
+    *(("memory_read", {"path": "boiler.md", "start_line": a, "end_line": b}) for a, b in ((6, 6), (4, 9), (8, 17))),
+    *(("memory_read", {"path": path}) for path in ("diry.md", "sessions/2026-01-01.md", "memory.md", "feld.md")),
+    *(("memory_update", {"old": "The boiler", "new": "x", **read}) for read in READS),
+    *(("memory_forget", {"text": "boiler of the", **read}) for read in READS),
+    ("memory_forget", {"text": "Memory.md:4: The pin"}),
+    ("memory_remember", {"fact": "I drink tea."}),
+    ("memory_read", {"path": "nothing", "line": 3}),
+]
+
+
+class Nosy:
+    """A model that tries everything there is at once, then answers; what it is asked aside is answered right away."""
+
+    def __init__(self, calls: Iterable[tuple[str, dict[str, Any]]]) -> None:
+        self.turns = [Reply(calls=tuple(Call(name, arguments) for name, arguments in calls))]
+
+    def __call__(self, request: Request) -> Step:
+        if not request.body.get("tools") or not self.turns:
+            return reply("- 1, 2, 3: they asked about the boiler.")
+        return self.turns.pop(0)
+
+
+def opened(environ: Environ, **more: str) -> App:
+    return App(load({}, environ={**environ, **more}))
+
+
+def sent_to(server: ScriptedAnthropic | ScriptedOllama) -> str:
+    return "\n".join(json.dumps([r.path, r.headers, r.body], ensure_ascii=False) for r in server.requests)
+
+
+@pytest.mark.parametrize("stages", ["", "windows", "sections", "model_rerank imagine"])
+def test_whatever_claude_asks_for_nothing_private_is_sent(environ: Environ, vault: Path, stages: str) -> None:
+    write(vault, PRIVATE_NOTES)
+    write(Path(environ["TARS_HOME"]), {"config.toml": f"[search]\non = {json.dumps(stages.split())}\n"})
+    with ScriptedAnthropic([Nosy(CALLS)] * 500) as server:
+        environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "TARS_MODEL": "claude:test"}
+        with App(load({}, environ=environ)) as app:
+            app.refresh()
+            conversation = Conversation(app, app.provider())
+            finish(conversation.ask("what about the boiler?"))
+            finish(conversation.close())
+
+    sent = sent_to(server)
+    assert "The boiler is old" in sent and "serviced in May" in sent and "I drink tea" in sent and "withheld" in sent
+    assert MARK not in sent.lower()
+    assert "did you mean field.md" not in sent and "did you mean diary.md" not in sent
+    assert ("Which of these passages" in sent) is ("model_rerank" in stages)
+    assert not conversation.session or not conversation.session.private
+
+
+def test_a_model_that_ollama_passes_on_to_another_machine_is_sent_nothing_private(
+    environ: Environ, vault: Path
+) -> None:
+    write(vault, PRIVATE_NOTES)
+    models = {"gpt:cloud": Installed(remote_host="https://ollama.com")}
+    with ScriptedOllama([Nosy(CALLS)] * 9, models=models) as server, opened(environ, OLLAMA_HOST=server.url) as app:
+        app.refresh()
+        finish(Conversation(app, app.provider("ollama:gpt:cloud")).ask("what about the boiler?"))
+
+    assert "The boiler is old" in sent_to(server) and MARK not in sent_to(server).lower()
+
+
+def test_what_is_private_is_found_on_this_machine_and_told_to_a_model_on_it(environ: Environ, vault: Path) -> None:
+    write(vault, PRIVATE_NOTES)
+    marks = [f"xpriv-{mark}" for mark in "abcdefghijkmnopqrstuvwxyz01235"]
+    with ScriptedOllama([reply("Well.")]) as server, opened(environ, OLLAMA_HOST=server.url) as app:
+        app.refresh()
+        found = {mark: app.search(f'"{mark}"', mode="fts", limit=100).results for mark in marks}
+        finish(Conversation(app, app.provider("ollama:llama3.2")).ask("what about the boiler?"))
+
+    assert [mark for mark, results in found.items() if not any(result.private for result in results)] == []
+    assert "xpriv-a" in sent_to(server) and "xpriv-p" in sent_to(server)
+
+
+def test_a_conversation_that_quoted_private_text_is_not_gone_on_with_elsewhere(environ: Environ, vault: Path) -> None:
+    write(vault, PRIVATE_NOTES)
+    first = tars({**environ, "TARS_MODEL": "recall"}, "what does the boiler hide?")
+    with ScriptedAnthropic([reply("never")] * 3) as server:
+        claude = {**environ, "ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url, "TARS_MODEL": "claude:test"}
+        again = [tars(claude, "--continue", "and?"), tars(claude, "--resume", "20", "and?")]
+
+    assert MARK in first.stdout
+    assert [done.returncode for done in again] == [1, 1] and all("private" in done.stderr for done in again)
+    assert server.requests == []
+
+
+def test_the_note_of_a_private_conversation_is_not_shown_elsewhere_later(environ: Environ, vault: Path) -> None:
+    write(vault, PRIVATE_NOTES)
+    script = [reply("Yes."), reply("- They hid the xpriv-6 in the boiler.")]
+    with ScriptedOllama(script) as local, opened(environ, OLLAMA_HOST=local.url) as app:
+        app.refresh()
+        conversation = Conversation(app, app.provider("ollama:llama3.2"))
+        finish(conversation.ask("I hid something in the boiler."))
+        finish(conversation.close())
+    assert "xpriv-6" in "".join(path.read_text() for path in (vault / "sessions").glob("*.md"))
+    nosy = Nosy([("memory_search", {"query": "", "type": "episodic", "limit": 20})])
+    with ScriptedAnthropic([nosy] * 9) as server:
+        environ |= {"ANTHROPIC_API_KEY": KEY, "ANTHROPIC_BASE_URL": server.url}
+        with App(load({}, environ=environ)) as app:
+            app.refresh()
+            finish(Conversation(app, app.provider("claude:test")).ask("what was hidden in the boiler?"))
+
+    assert "results" in sent_to(server) and MARK not in sent_to(server)
+
+
+def test_without_a_model_the_note_of_a_conversation_names_no_private_source(environ: Environ, vault: Path) -> None:
+    notes = {"diary.md": "---\nprivate: true\n---\nThe walrus sleeps.\n", "zoo.md": "The walrus eats at noon.\n"}
+    write(vault, notes)
+    with App(load({}, environ=environ)) as app:
+        app.refresh()
+        conversation = Conversation(app, app.provider("recall"))
+        finish(conversation.ask("My walrus is called Otto. What does the walrus do, sleep or eat?"))
+        assert "diary.md" in conversation.last_answer() and "zoo.md" in conversation.last_answer()
+        finish(conversation.close())
+
+    note = next((vault / "sessions").glob("*.md")).read_text()
+    assert "zoo.md" in note and "diary" not in note and "private" not in note
+
+
+class Embedding(ScriptedOllama):
+    """An Ollama that embeds, and keeps what it was given."""
+
+    def __init__(self) -> None:
+        super().__init__(models={"embedder-cloud": Installed(), "embedder": Installed()})
+
+    def aside(self, request: Request) -> Step | bytes:
+        if request.path != "/api/embed":
+            return super().aside(request)
+        self.requests.append(request)
+        given = request.body["input"]
+        texts = [given] if isinstance(given, str) else given
+        return json.dumps({"embeddings": [[float(len(text)), 1.0, 2.0] for text in texts]}).encode()
+
+
+@pytest.mark.parametrize(("model", "leaves"), [("embedder-cloud", True), ("embedder", False)])
+def test_an_embedder_on_another_machine_gets_nothing_private(
+    environ: Environ, vault: Path, model: str, leaves: bool
+) -> None:
+    write(vault, PRIVATE_NOTES)
+    with Embedding() as server:
+        environ |= {"OLLAMA_HOST": server.url, "TARS_EMBEDDING": f"ollama:{model}"}
+        with App(load({}, environ=environ)) as app:
+            app.build()
+            app.build(full=True)
+            found = app.search("the boiler", limit=100).results
+
+    assert "The boiler is old" in sent_to(server)
+    assert (MARK in sent_to(server)) is not leaves
+    assert any(MARK in result.content for result in found)

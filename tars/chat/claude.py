@@ -56,6 +56,7 @@ class Claude:
     """A `Provider` whose model runs at Anthropic, or at a server that speaks as Anthropic does."""
 
     uses_tools = True
+    leaves_machine = True  # also from an address of this machine, where a proxy may listen that passes everything on
 
     def __init__(
         self,
@@ -88,10 +89,6 @@ class Claude:
     @property
     def name(self) -> str:
         return f"claude:{self._model}"
-
-    @property
-    def leaves_machine(self) -> bool:
-        return not self._server.loopback
 
     @property
     def context_tokens(self) -> int:
@@ -188,7 +185,7 @@ class Claude:
         return _Failed(one_line(text), **more)
 
     def _unreachable(self, reason: str) -> _Failed:
-        remedy = "; check the network" if self.leaves_machine else "; is the server running?"
+        remedy = "; is the server running?" if self._server.loopback else "; check the network"
         return self._failed(f"cannot reach {self._where} ({one_line(reason)})", passes=True, remedy=remedy)
 
     def _stalled(self) -> _Failed:

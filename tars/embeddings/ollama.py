@@ -76,7 +76,8 @@ class OllamaEmbedder:
 
     @property
     def leaves_machine(self) -> bool:
-        return not self._server.loopback
+        """Also for a model that the server on this machine only passes on to ollama.com."""
+        return not self._server.loopback or self._model.endswith((":cloud", "-cloud"))
 
     def documents(self, texts: Sequence[str]) -> np.ndarray:
         return self._embed(self._for_document, texts)

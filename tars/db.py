@@ -964,10 +964,16 @@ class Store:
         found = [row[0] for rowid in rowids for row in self.conn.execute(sql, (rowid,))]
         return list(dict.fromkeys(found))
 
-    def tokens(self, rowids: Sequence[int]) -> dict[int, bytes]:
-        """The distinct token ids of the lines of passages, as the built-in table packs them."""
-        sql = "SELECT id, tokens FROM chunks WHERE id IN (SELECT value FROM json_each(?))"
-        return dict(self.conn.execute(sql, (json.dumps(list(rowids)),)))
+    def tokens_around(self, rowids: Sequence[int], *, reach: int) -> dict[int, tuple[int, int, bytes]]:
+        """Note, position and distinct token ids of passages and of those up to `reach` away in their notes.
+
+        The ids are of the lines, as the built-in table packs them. What is private is not looked at for what is not.
+        """
+        sql = """SELECT near.id, near.file_id, near.position, near.tokens FROM chunks c JOIN chunks near
+                 ON near.file_id = c.file_id AND near.position BETWEEN c.position - ?2 AND c.position + ?2
+                 AND near.private <= c.private WHERE c.id IN (SELECT value FROM json_each(?1))"""
+        found = self.conn.execute(sql, (json.dumps(list(rowids)), reach))
+        return {rowid: (note, position, tokens) for rowid, note, position, tokens in found}
 
     def token_counts(self, size: int) -> Any:
         """How many passages hold each token."""

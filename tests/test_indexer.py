@@ -439,7 +439,8 @@ def test_the_three_rowid_sets_agree_after_any_sequence(app: App, vault: Path, se
     assert sets_agree(app)
     assert {p.relative_to(vault).as_posix() for p in vault.rglob("*.md")} == set(app.store.stamps())
     counts = app.store.token_counts(app.table.size)
-    tokens = list(app.store.tokens(list(app.store.rowid_sets()["chunks"])).values())
+    found = app.store.tokens_around(list(app.store.rowid_sets()["chunks"]), reach=0)
+    tokens = [blob for _, _, blob in found.values()]
     ids = [token for blob in tokens for token in set(np.frombuffer(blob, dtype=np.uint16).tolist()) - {LINE_END}]
     held = np.bincount(ids, minlength=app.table.size)
     assert (counts == held).all()

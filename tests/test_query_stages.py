@@ -440,7 +440,7 @@ def test_doubling_the_first_two_lists_changes_the_order(memory: App) -> None:
 
 def test_a_rank_bonus_lets_one_first_place_beat_two_good_ones(memory: App) -> None:
     lists = [RankedList("words", [(1, 9.0), (2, 8.0)]), RankedList("other", [(3, 9.0), (2, 8.0)])]
-    plain = ReciprocalRank(k=60.0)
+    plain = ReciprocalRank(k=60.0, bonus=())
 
     assert plain(lists, query(memory, "tea"))[0].rowid == 2
     assert replace(plain, bonus=(0.05, 0.0, 0.0))(lists, query(memory, "tea"))[0].rowid == 1

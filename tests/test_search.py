@@ -23,6 +23,7 @@ from tars.search.fusion import ReciprocalRank
 from tars.search.late import LateInteraction, max_similarity
 from tars.search.pipeline import cut
 from tars.search.query import Query, RankedList, SearchResult, content_words, normalise
+from tars.search.same_day import SameDay
 from tars.search.times import InTime, Times
 from tars.search.vectors import Vectors
 from tars.search.words import Words, any_of
@@ -161,6 +162,36 @@ def test_late_interaction_prefers_the_passage_that_answers_to_every_word(memory:
     assert all(0 <= score <= 1.0001 for score in scores.values())
 
 
+LONG = "The weather was fine and we talked of this and that for a good while. " * 8
+ASKED, TOLD = f"Where is the gramophone?\n{LONG}", f"In the cellar, behind the stove.\n{LONG}"
+
+
+def late_order(app: App, around: float) -> list[str]:
+    """The first words of what late interaction finds in notes of a few long passages."""
+    passages = app.store.passages(list(app.store.rowid_sets()["chunks"]))
+    lists = [RankedList("words", [(rowid, 1.0) for rowid in passages])]
+    hits = LateInteraction(around=around)(query(app, "gramophone behind the stove"), lists).hits
+    return [passages[rowid].content.split()[0] for rowid, _ in hits]
+
+
+def test_words_of_the_passage_before_help_the_answer_after_it(app: App, vault: Path) -> None:
+    write(vault, {"other.md": f"Nothing is behind the stove.\n{LONG}", "talk.md": f"{ASKED}\n\n{TOLD}"})
+    app.build()
+
+    assert late_order(app, around=0.0).index("Nothing") < late_order(app, around=0.0).index("In")
+    assert late_order(app, around=0.7).index("In") < late_order(app, around=0.7).index("Nothing")
+
+
+def test_private_words_do_not_help_a_passage_that_is_not_private(app: App, vault: Path) -> None:
+    write(vault, {"talk.md": f"<private>\n{ASKED}\n</private>\n\n{TOLD}"})
+    app.build()
+    passages = app.store.passages(list(app.store.rowid_sets()["chunks"]))
+    told = next(rowid for rowid, passage in passages.items() if passage.content.startswith("In"))
+    asked = query(app, "gramophone behind the stove")
+
+    assert max_similarity(asked, [told]) == max_similarity(asked, [told], around=0.0)
+
+
 @pytest.mark.parametrize("retrieve", [Words(), Vectors(), LateInteraction()])
 def test_every_list_is_unique_and_descending_and_empty_for_nothing(memory: App, retrieve: object) -> None:
     before = [RankedList("words", [(rowid, 1.0) for rowid in memory.store.rowid_sets()["chunks"]])]
@@ -234,6 +265,24 @@ def test_a_passage_beside_a_better_one_overtakes_one_that_stands_alone(memory: A
     assert [r.chunk_rowid for r in raised] == [1, 3, 2]
     assert raised[1].score == pytest.approx((0.4 + 0.3 * 1.0) / 1.3)
     assert beside.score == 0.4
+
+
+def test_a_passage_of_a_day_of_which_better_notes_tell_overtakes_one_of_another_day(memory: App) -> None:
+    best, alone = result(1, 1.0, date="2024-05-03"), result(2, 0.5, date="2024-05-09")
+    same, own = result(3, 0.45, date="2024-05-03"), result(4, 0.3, date="2024-05-03", file_path="1.md")
+    raised = SameDay(share=0.6, notes=1)([best, alone, same, own], query(memory, "x"))
+
+    assert [r.chunk_rowid for r in raised] == [1, 3, 2, 4]
+    assert raised[1].score == pytest.approx((0.45 + 0.6 * 1.0 * (1 - 2 / 3)) / 1.6)
+    assert raised[3].score == pytest.approx((0.3 + 0.6 * 0.45 * (1 - 2 / 3)) / 1.6)  # not its own note's
+    assert same.score == 0.45
+
+
+def test_a_day_that_all_notes_share_says_nothing(memory: App) -> None:
+    some = [result(1, 0.50, date="2024-05-03"), result(2, 0.49, date="2024-05-03"), result(3, 0.48, date="2024-05-03")]
+    raised = SameDay()(some, query(memory, "x"))
+
+    assert [r.score for r in raised] == [pytest.approx(r.score / 1.4) for r in some]
 
 
 def test_cut_keeps_the_limit_and_both_minima(memory: App) -> None:

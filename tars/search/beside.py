@@ -13,7 +13,7 @@ class Beside:
     """Gives each passage a share of the score of its better neighbour in the note, if that was found too."""
 
     name: ClassVar[str] = "beside"
-    share: float = 0.3
+    share: float = 0.1
 
     def __call__(self, results: list[SearchResult], query: Query) -> list[SearchResult]:
         scores = {(result.file_path, result.position): result.score for result in results}

@@ -18,19 +18,23 @@ class Fused:
 
 
 def reciprocal_rank_fusion(
-    *ranked_lists: Sequence[int], k: float = 60, weights: Sequence[float] | None = None, bonus: Sequence[float] = ()
+    *ranked_lists: Sequence[int],
+    k: float = 60,
+    weights: Sequence[float] | None = None,
+    bonus: Sequence[float] = (),
+    trust: Sequence[float] | None = None,
 ) -> list[tuple[int, float]]:
     """(rowid, score) best first; Σ weight / (k + rank), ranks from 1, over the most that could be had.
 
-    `bonus` is added for the first ranks of every list, whatever its weight.
+    `bonus` is added for the first ranks of every list, whatever its weight, times its `trust`.
     """
-    weights = weights or [1.0] * len(ranked_lists)
+    weights, trust = weights or [1.0] * len(ranked_lists), trust or [1.0] * len(ranked_lists)
     scores: dict[int, float] = {}
-    for ranked, weight in zip(ranked_lists, weights, strict=True):
+    for ranked, weight, share in zip(ranked_lists, weights, trust, strict=True):
         for rank, rowid in enumerate(dict.fromkeys(ranked), 1):
-            extra = bonus[rank - 1] if rank <= len(bonus) else 0.0
+            extra = share * bonus[rank - 1] if rank <= len(bonus) else 0.0
             scores[rowid] = scores.get(rowid, 0.0) + weight / (k + rank) + extra
-    most = sum(weights) / (k + 1) + len(ranked_lists) * max(bonus, default=0.0)
+    most = sum(weights) / (k + 1) + sum(trust) * max(bonus, default=0.0)
     if most <= 0:
         return []
     # Equal scores stay in the order of the lists: rowids are others after a rebuild.
@@ -42,7 +46,8 @@ class ReciprocalRank:
     """Weighted RRF. The fewer words the question has, the more the lists that know meanings count.
 
     A long question names what it wants, and there vectors blur what the words have sharp; a short one says it
-    in words that the note may not use.
+    in words that the note may not use. The bonus does not fall with the words: what a list has at its very top is
+    worth a look even then.
     """
 
     name: ClassVar[str] = "fusion"
@@ -52,7 +57,7 @@ class ReciprocalRank:
     late: float = 2.0
     enough_words: float = 6.0  # content words from which on a question speaks for itself
     first_two: float = 1.0  # a factor to the weight of the first two lists
-    bonus: tuple[float, ...] = (0.0, 0.0, 0.0)  # for the first ranks of each list
+    bonus: tuple[float, ...] = (0.05, 0.02, 0.02)  # for the first ranks of each list
 
     def __post_init__(self) -> None:
         if not self.k > 0:
@@ -62,10 +67,10 @@ class ReciprocalRank:
         lists = [ranked for ranked in lists if ranked.hits]
         if not lists:
             return []
-        weights = self.applied(lists, query)
         fused = reciprocal_rank_fusion(
-            *([rowid for rowid, _ in ranked.hits] for ranked in lists), k=self.k, weights=weights, bonus=self.bonus
-        )
+            *([rowid for rowid, _ in ranked.hits] for ranked in lists),
+            k=self.k, weights=self.applied(lists, query), bonus=self.bonus, trust=trust_of(lists, query),
+        )  # fmt: skip
         ranks: dict[int, dict[str, tuple[int, float]]] = {}
         for ranked in lists:
             for rank, (rowid, score) in enumerate(ranked.hits, 1):
@@ -76,8 +81,8 @@ class ReciprocalRank:
         """The weight with which each list counts for this question."""
         base = self.weights([ranked.name for ranked in lists], len(query.terms))
         return [
-            weight * ranked.weight * query.weights.get(ranked.name, 1.0) * (self.first_two if at < 2 else 1.0)
-            for at, (weight, ranked) in enumerate(zip(base, lists, strict=True))
+            weight * trust * (self.first_two if at < 2 else 1.0)
+            for at, (weight, trust) in enumerate(zip(base, trust_of(lists, query), strict=True))
         ]
 
     def weights(self, names: Sequence[str], words: int) -> list[float]:
@@ -85,3 +90,8 @@ class ReciprocalRank:
         meaning = 1 / (1 + (words / self.enough_words) ** 6)
         base = {"words": self.words, "vectors": self.vectors * meaning, "late": self.late * meaning}
         return [base.get(name, 1.0) for name in names]
+
+
+def trust_of(lists: Sequence[RankedList], query: Query) -> list[float]:
+    """How much more or less than usual each list counts, by its own account and by the question's."""
+    return [ranked.weight * query.weights.get(ranked.name, 1.0) for ranked in lists]

@@ -1,4 +1,4 @@
-"""Late interaction: each word of the query looks for its best match in each passage found so far."""
+"""Late interaction: each word of the query looks for its best match in and around each passage found so far."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from tars.embeddings.builtin import LINE_END
 from tars.search.query import Index, Query, RankedList, content_words
 
 LINE_BREAK = (LINE_END,)
+AROUND = 0.7
+NOBODY = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,46 +20,74 @@ class LateInteraction:
 
     name: ClassVar[str] = "late"
     candidates: int = 60  # of each list before it
+    around: float = AROUND  # a word's match in the passage before or after, as a share of one here; 0 looks at neither
 
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
         rowids = list(dict.fromkeys(rowid for ranked in found for rowid, _ in ranked.hits[: self.candidates]))
-        hits = [hit for hit in max_similarity(query, rowids).items() if hit[1] > 0]
+        hits = [hit for hit in max_similarity(query, rowids, around=self.around).items() if hit[1] > 0]
         return RankedList("late", sorted(hits, key=lambda hit: -hit[1]))
 
 
-def max_similarity(query: Query, rowids: Sequence[int]) -> dict[int, float]:
-    """Per passage, how well it answers to every token of the query: 1 if one of its lines has them all."""
-    tokens = query.index.store.tokens(rowids)
+def max_similarity(query: Query, rowids: Sequence[int], *, around: float = AROUND) -> dict[int, float]:
+    """Per passage, how well it answers to every token of the query: 1 if one of its lines has them all.
+
+    Words that it lacks may stand right before or after it: an answer seldom repeats its question.
+    """
+    found = query.index.store.tokens_around(rowids, reach=1 if around else 0)
+    rowid_at = {(note, position): rowid for rowid, (note, position, blob) in found.items() if blob}
+    asked = [rowid for rowid in rowids if rowid in found and found[rowid][2]]
+
+    def neighbour(rowid: int, step: int) -> int:
+        note, position, _ = found[rowid]
+        return rowid_at.get((note, position + step), NOBODY)
+
+    near = (neighbour(rowid, step) for rowid in asked for step in (-1, 1))
     # In the order they were found in, not that of rowids: the last digits of a sum depend on its order.
-    passages = {rowid: blob for rowid in rowids if (blob := tokens.get(rowid))}
-    return dict(zip(passages, answered(query.text, list(passages.values()), query.index), strict=True))
+    passages = [rowid for rowid in dict.fromkeys([*asked, *near]) if rowid != NOBODY]
+    number = {rowid: at for at, rowid in enumerate(passages)}
+    beside = tuple([number.get(neighbour(rowid, step), NOBODY) for rowid in passages] for step in (-1, 1))
+    scores = answered(query.text, [found[rowid][2] for rowid in passages], query.index, beside=beside, around=around)
+    return dict(zip(asked, scores, strict=False))
 
 
 def relevance(question: str, texts: Sequence[str], index: Index) -> list[float]:
-    """The same for any texts, such as the sentences of a passage."""
-    return answered(question, index.table.distinct_tokens(texts), index)
+    """The same for any texts, such as the sentences of a passage, each by itself."""
+    tokens = index.table.distinct_tokens(texts)
+    scores = iter(answered(question, [blob for blob in tokens if blob], index))
+    return [next(scores) if blob else 0.0 for blob in tokens]
 
 
-def answered(question: str, tokens: Sequence[bytes], index: Index) -> list[float]:
-    """For each text, the share of the question's weight that it answers to.
+def answered(
+    question: str, tokens: Sequence[bytes], index: Index, *, beside: Sequence[Sequence[int]] = (), around: float = 0.0
+) -> list[float]:
+    """For each text, none of them empty, the share of the question's weight that it answers to.
 
     Half of it by the text as a whole, half by its best line: a passage whose words stand together says more than
-    one that has them here and there.
+    one that has them here and there. `beside` has for each text the number of the one before it, then after it.
     """
     import numpy as np
 
     asked = np.frombuffer(index.table.distinct_tokens([" ".join(content_words(question))])[0], dtype=np.uint16)
-    filled = [at for at, blob in enumerate(tokens) if blob]
-    scores = [0.0] * len(tokens)
-    if not len(asked) or not filled:
-        return scores
+    if not len(asked) or not tokens:
+        return [0.0] * len(tokens)
     weights = inverse_frequency(index, asked)
-    best, texts = best_in_lines([np.frombuffer(tokens[at], dtype=np.uint16) for at in filled], asked, index)
-    by_line = np.maximum.reduceat(weights @ best**2, texts)
-    by_text = weights @ np.maximum.reduceat(best, texts, axis=1) ** 2
-    for at, score in zip(filled, ((by_line + by_text) / 2 / weights.sum()).tolist(), strict=True):
-        scores[at] = score
-    return scores
+    lines, first = best_in_lines([np.frombuffer(blob, dtype=np.uint16) for blob in tokens], asked, index)
+    texts = np.maximum.reduceat(lines, first, axis=1)
+    if around:
+        near = around * best_beside(texts, beside)
+        lines = np.maximum(lines, np.repeat(near, np.diff(first, append=lines.shape[1]), axis=1))
+        texts = np.maximum(texts, near)
+    by_line = np.maximum.reduceat(weights @ lines**2, first)
+    shares: list[float] = ((by_line + weights @ texts**2) / 2 / weights.sum()).tolist()
+    return shares
+
+
+def best_beside(texts: Any, beside: Sequence[Sequence[int]]) -> Any:
+    """The best cosine of every asked token in the neighbours of each text."""
+    import numpy as np
+
+    known = np.pad(texts, ((0, 0), (0, 1)))  # the last column is NOBODY's
+    return np.maximum.reduce([known[:, numbers] for numbers in beside])
 
 
 def best_in_lines(each: Sequence[Any], asked: Any, index: Index) -> tuple[Any, Any]:

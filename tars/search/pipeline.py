@@ -28,6 +28,7 @@ from tars.search.query import EmptyReason, Query, RankedList, SearchResult, Step
 from tars.search.reasons import why_empty
 from tars.search.recency import Recency
 from tars.search.rerank import CrossEncoder, ModelRerank
+from tars.search.same_day import SameDay
 from tars.search.short_circuit import ShortCircuit
 from tars.search.times import InTime, Times
 from tars.search.variance import Variance
@@ -169,7 +170,7 @@ ALL = Pipeline(
     weigh=(InTime(), Variance()),
     fuse=ReciprocalRank(),
     refine=(
-        *(Beside(), Links(), Communities(), Limbic(), Recency()),
+        *(Beside(), SameDay(), Links(), Communities(), Limbic(), Recency()),
         *(SameText(), NearText(), NearMeaning(), Diverse(), PerNote()),
         *(Confidence(), ModelRerank(), CrossEncoder(), cut),
         *(Sections(), Windows(), Budget()),

@@ -284,10 +284,12 @@ class App:
         with next_index(self.store, file, wanted, afresh=afresh) as new:
             report = self._take_in(new, progress)
             lost = report.warning is not None and found.embedding != wanted.embedding
-            if not lost:
-                if unfound := self._unfound(new):
-                    raise TarsError(f"the new index does not work, so the old one stays: {unfound}")
+            unfound = None if lost else self._unfound(new)
+            if not lost and not unfound:
                 self.store.become(new)
+        if unfound:
+            discard(aside(file))
+            raise TarsError(f"the new index does not work, so the old one stays: {unfound}")
         if lost:
             # What was made so far is kept for the next run; until then the old index goes on.
             self.say(f"{report.warning}; the index stays with {found.embedding} until that answers")

@@ -435,9 +435,7 @@ def index(args: argparse.Namespace) -> int:
         with progress_bar(sys.stderr.isatty() and not args.quiet) as progress:
             report = app.build(full=args.full, progress=progress)
         if report is None:
-            if not args.quiet:
-                complain("another process is indexing this memory; nothing to do")
-            return DONE
+            return index_is_busy(app, args)
         if args.json:
             print_json({"memory": str(app.config.memory_dir), **asdict(report)})
         elif sys.stdout.isatty() and not args.quiet:
@@ -445,6 +443,17 @@ def index(args: argparse.Namespace) -> int:
         if not args.quiet:
             tell_problems(report)
         return SOME_SKIPPED if report.skipped else DONE
+
+
+def index_is_busy(app: App, args: argparse.Namespace) -> int:
+    """Another process looks at the folder once more for us; it does not make the index anew."""
+    if args.json:
+        print_json({"memory": str(app.config.memory_dir), "busy": True})
+    if args.full:
+        raise TarsError("another process is indexing this memory, so it was not made anew; try again when that is done")
+    if not args.quiet:
+        complain("another process is indexing this memory, and takes in what changed")
+    return DONE
 
 
 def index_into_log(args: argparse.Namespace) -> int:

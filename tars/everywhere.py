@@ -24,6 +24,7 @@ from tars.chunker import FENCE, ITEM, PRIVATE
 from tars.errors import TarsError
 from tars.frontmatter import read_frontmatter
 from tars.outline import Line, NoteText, Outline, closes
+from tars.owner import make_durable
 from tars.sought import Sought
 
 if TYPE_CHECKING:
@@ -362,7 +363,7 @@ def rewrite_file(app: App, change: Change, sought: Sought) -> None:
             os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
             if notes.current_stamp(change.file) == stamp:
                 temporary.replace(change.file)
-                notes.make_durable(change.file.parent)
+                make_durable(change.file.parent)
                 return
         finally:
             temporary.unlink(missing_ok=True)

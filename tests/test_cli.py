@@ -16,6 +16,7 @@ from histories import assert_well_formed, prompt, texts
 from servers import ScriptedAnthropic, ScriptedOllama, nobody, reply, stalled, status, tool_use
 
 from tars.cli import main, split_command
+from tars.locks import Lock
 from tars.sessions import load
 
 Environ = dict[str, str]
@@ -627,3 +628,17 @@ def test_ctrl_c_while_tars_is_still_starting_ends_it_quietly(tmp_path: Path) -> 
     )
 
     assert (run.returncode, run.stderr) == (130, "")
+
+
+def test_an_index_run_beside_another_says_what_it_did_not_do(environ: Environ, vault: Path) -> None:
+    write(vault, {"a.md": "walrus"})
+    tars(environ, "index")
+    (index_file,) = Path(environ["TARS_HOME"]).rglob("*.db")
+    lock = Lock(index_file.with_suffix(".lock"))
+    assert lock.acquire()
+    plain, as_json, full = (tars(environ, "index", *flags) for flags in ([], ["--json"], ["--full"]))
+    lock.release()
+
+    assert plain.returncode == 0 and "another process" in plain.stderr
+    assert as_json.returncode == 0 and json.loads(as_json.stdout)["busy"] is True
+    assert full.returncode == 1 and "not made anew" in full.stderr

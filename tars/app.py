@@ -17,7 +17,7 @@ import tars.chunker
 from tars import memory, notes
 from tars.access import AccessLog
 from tars.config import Config, fill
-from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store
+from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store, trouble
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
 from tars.errors import ChatError, EmbeddingError, TarsError, UsageError, redact
@@ -65,7 +65,9 @@ def in_words(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[A
         try:
             return method(self, *args, **more)
         except UNWRITABLE as error:
-            raise TarsError(f"cannot use the index {self.config.index_file}: {error}; the notes are safe") from None
+            raise TarsError(
+                f"cannot use the index {self.config.index_file}: {trouble(error)}; the notes are safe"
+            ) from None
 
     return telling
 
@@ -245,7 +247,7 @@ class App:
             return self._build(False, progress)
         except UNWRITABLE as error:
             raise TarsError(
-                f"cannot write the index {self.config.index_file}: {error}; when that is mended: tars index"
+                f"cannot write the index {self.config.index_file}: {trouble(error)}; when that is mended: tars index"
             ) from None
         finally:
             lock.release()

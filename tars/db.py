@@ -294,6 +294,15 @@ def refuse_foreign(conn: apsw.Connection) -> None:
         raise DamagedIndex(f"it is a database of something else, with the table '{min(names)}'")
 
 
+def trouble(error: Exception) -> str:
+    """Why the index could not be used. A copy that fails gives its error no words, or rather "not an error"."""
+    if isinstance(error, apsw.FullError):
+        return "the disk is full"
+    if isinstance(error, apsw.IOError):
+        return "the disk answers with an error"
+    return str(error)
+
+
 @contextmanager
 def vec0_errors() -> Iterator[None]:
     """sqlite-vec has no code for damage, only words."""

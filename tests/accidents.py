@@ -167,7 +167,13 @@ class Place:
 
     @property
     def config_file(self) -> Path:
-        return self.home / "config" / "config.toml"
+        return self.home / "config.toml"
+
+    def cut_at(self, chunk_chars: int) -> None:
+        """Have passages of this length: that is another index."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.config_file.write_text(f"[index]\nchunk_chars = {chunk_chars}\n")
+        assert load({}, environ=self.environment).index.chunk_chars == chunk_chars
 
     @property
     def sessions(self) -> Path:
@@ -251,7 +257,7 @@ class Place:
         with tempfile.TemporaryDirectory(prefix="tars-fresh-") as name:
             fresh = Place(Path(name), {**self.settings, "TARS_MEMORY_DIR": str(self.notes)})
             if self.config_file.exists():
-                fresh.config_file.parent.mkdir(parents=True)
+                fresh.home.mkdir(parents=True)
                 shutil.copy(self.config_file, fresh.config_file)
             with App(load({}, environ=fresh.environment)) as app:
                 app.build()

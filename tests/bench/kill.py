@@ -54,6 +54,7 @@ class Life:
     lasted: dict[str, float] = field(default_factory=dict)  # seconds of a run that was not killed
     changed: dict[str, int] = field(default_factory=dict)  # its calls that change something
     facts: int = 0
+    chars: int = 600  # of a passage
     aimed: float = 0.5  # share of the kills that are aimed at a write
 
     # ---- what is done and killed
@@ -67,9 +68,8 @@ class Life:
 
     def setting(self) -> list[str]:
         """Another length of passages is another index."""
-        chars = 500 if b"600" in self.config() else 600
-        self.place.config_file.parent.mkdir(parents=True, exist_ok=True)
-        self.place.config_file.write_text(f"[index]\nchunk_chars = {chars}\n")
+        self.chars = 1_100 - self.chars
+        self.place.cut_at(self.chars)
         return ["index"]
 
     def remember(self) -> list[str]:
@@ -85,9 +85,6 @@ class Life:
 
     def converse(self) -> list[str]:
         return ["--model", "claude:claude-sonnet-5-5", ASKED]
-
-    def config(self) -> bytes:
-        return self.place.config_file.read_bytes() if self.place.config_file.exists() else b"600"
 
     def edit(self) -> None:
         """Some notes are changed, one is new, one goes, one is renamed."""

@@ -46,7 +46,9 @@ def disk_library() -> Path | None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None or not sys.platform.startswith("linux"):
         return None
-    library = Path(tempfile.mkdtemp(prefix="tars-disk-")) / "disk.so"
+    folder = tempfile.mkdtemp(prefix="tars-disk-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    library = Path(folder) / "disk.so"
     command = [compiler, "-shared", "-fPIC", "-O2", "-o", str(library), str(HERE / "disk.c"), "-ldl"]
     made = subprocess.run(command, capture_output=True, text=True, check=False)
     return library if made.returncode == 0 else None

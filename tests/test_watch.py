@@ -33,6 +33,8 @@ class Watching:
         self.process = subprocess.Popen(
             command, env={**os.environ, **environ}, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
             stderr=subprocess.PIPE, text=True,
+            # A shell has its background jobs ignore Ctrl-C, and whatever they start.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )  # fmt: skip
         self.runs: list[dict[str, Any]] = []
         self.said: list[str] = []

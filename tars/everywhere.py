@@ -212,7 +212,9 @@ def note_change(file: Path, path: str, config: Config, sought: Sought) -> Change
     copies: list[Copy] = []
     left = note
     while left.text in sought:
-        left, gone = without(left, sought)
+        before, (left, gone) = left, without(left, sought)
+        if len(left.text) >= len(before.text):
+            raise TarsError("it stands in the mark of a private passage or of a block of code; change it by hand")
         copies += gone
     return Change(
         NOTE, file, tuple(copies), path=path, content=left.bom + left.text.encode(left.encoding), stamp=note.stamp or ""

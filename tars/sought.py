@@ -31,20 +31,36 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFD", unicodedata.normalize("NFD", text).casefold())
 
 
-def folded_with_places(text: str) -> tuple[str, Sequence[int]]:
-    """The folded text, and where in the text each of its characters comes from."""
+def folded_with_places(text: str) -> tuple[str, Sequence[tuple[int, int]]]:
+    """The folded text, and from where to where in the text each of its characters comes from.
+
+    A letter is folded with all its marks: folding may change the order of these.
+    """
     if text.isascii():
-        return text.lower(), range(len(text) + 1)
-    parts = [folded(character) for character in text]
-    places = [at for at, part in enumerate(parts) for _ in part]
-    return "".join(parts), [*places, len(text)]
+        return text.lower(), [(at, at + 1) for at in range(len(text))]
+    parts: list[str] = []
+    places: list[tuple[int, int]] = []
+    start = 0
+    while start < len(text):
+        end = start + 1
+        while end < len(text) and goes_with_letter(text[end]):
+            end += 1
+        parts.append(folded(text[start:end]))
+        places += [(start, end)] * len(parts[-1])
+        start = end
+    return "".join(parts), places
+
+
+def goes_with_letter(character: str) -> bool:
+    """Whether it is a mark of the letter before it, or nothing that is seen."""
+    return bool(INVISIBLE.match(character) or unicodedata.combining(unicodedata.normalize("NFD", character)[0]))
 
 
 class Sought:
     """The text; `in` tells whether another text holds it."""
 
     def __init__(self, text: str) -> None:
-        self.text = " ".join(text.split())
+        self.text = " ".join(INVISIBLE.sub("", text).split())  # what nobody sees is no word, and none is in every text
         self.length = len(folded(self.text))
 
     @cached_property
@@ -61,7 +77,7 @@ class Sought:
             return []
         plain, places = folded_with_places(text)
         found = (match.span() for match in self.pattern.finditer(plain))
-        return [(places[start], places[end - 1] + 1) for start, end in found]
+        return [(places[start][0], places[end - 1][1]) for start, end in found]
 
     def sub(self, replacement: str, text: str, /) -> str:
         """The other text with something else in its place."""

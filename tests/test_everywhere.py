@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
 
@@ -179,6 +180,7 @@ def test_the_text_can_be_piped_in_so_that_no_shell_remembers_it(environ: Environ
     ("words", "status", "says"),
     [
         (["abc"], 2, "too short"),
+        (["\u200b " * 9], 2, "too short"),
         (["nowhere to be found"], 3, "no copy"),
         (["some text", "--in", "Memory.md"], 2, "--in"),
     ],
@@ -292,6 +294,23 @@ def test_a_text_is_found_however_it_is_spelled(spelled: str) -> None:
     assert f"x {spelled} y" in Sought(" Zwölf\n8312 ")
     assert "zwolf 8312" not in Sought("Zwölf 8312")
     assert Sought("Zwölf 8312").sub("-", f"ö {spelled} y").strip("ö y") == "-"
+
+
+@pytest.mark.parametrize("sought", ["<private>", "private", "````"])
+def test_a_mark_that_must_stay_is_left_to_the_person(app: App, vault: Path, sought: str) -> None:
+    write(vault, {"a.md": "<private>\nhidden\n</private>\n\n````\ncode\n````\n"})
+    plan = everywhere.find(app.config, Sought(sought))
+
+    assert plan.changes == () and "by hand" in plan.left[0].reason
+
+
+@pytest.mark.parametrize("word", ["a\u0307\u0323bcd", "\u0645\u062d\u0645\u0651\u064e\u062f", "e\u0301\u0f73bcd"])
+def test_the_marks_of_a_letter_may_stand_in_any_order(app: App, vault: Path, word: str) -> None:
+    write(vault, {"a.md": f"one\nx {word} y\n"})
+    sought = Sought(unicodedata.normalize("NFC", word))
+
+    assert everywhere.find(app.config, sought).changes[0].content == b"one\n"
+    assert sought.sub("-", f"x {word}\u0316 y {word} z") == f"x {word}\u0316 y - z"
 
 
 def test_escaped_marks_are_found_too() -> None:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import apsw
 
 from tars import memory
-from tars.db import UNUSABLE
+from tars.db import DAMAGE, UNUSABLE
 from tars.errors import TarsError
 from tars.indexer import FRESH_NS
 
@@ -103,6 +103,8 @@ class Follower:
         try:
             changes = self.app.changes()
             waiting = self.app.store.has_pending() and start >= self._retry_at
+        except DAMAGE:
+            return self._take_in()  # which sets it aside and makes it anew
         except (TarsError, apsw.BusyError, *UNUSABLE) as error:
             return self._failed(error)
         if changes is not None and self._is_doubtful(changes):
@@ -115,7 +117,7 @@ class Follower:
     def _take_in(self) -> float:
         try:
             report = self.app.build()
-        except (TarsError, apsw.BusyError, *UNUSABLE) as error:
+        except (TarsError, apsw.BusyError, *DAMAGE, *UNUSABLE) as error:
             return self._failed(error)
         return BUSY_SECONDS if report is None else self._rest(report)
 

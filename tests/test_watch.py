@@ -162,6 +162,7 @@ def test_what_is_no_note_makes_no_run(watch: Callable[..., Watching], app: App, 
     write(vault, {"a.md": "the lark sang"})
 
     running.until(lambda: finds(app, "lark") == ["a.md"], "the note")
+    running.until_runs(2)  # told of after it can be found
     assert [run["indexed"] for run in running.runs] == [0, 1]
     assert finds(app, "nothing") == []
 
@@ -259,6 +260,22 @@ def test_it_ends_quietly_when_told_to_and_holds_nothing(watch: Callable[..., Wat
     assert running.end(signal.SIGTERM) == 0
     assert running.said == []
     assert watch().end(signal.SIGINT) == 130
+
+
+@pytest.mark.parametrize("start", [0, 100])
+def test_an_index_that_is_damaged_meanwhile_is_made_anew(
+    watch: Callable[..., Watching], app: App, vault: Path, start: int
+) -> None:
+    write(vault, {"a.md": "one heron"})
+    running = watch()
+    content = bytearray(app.config.index_file.read_bytes())
+    content[start:] = os.urandom(len(content) - start)
+    if start == 0:
+        app.config.index_file.unlink()
+    app.config.index_file.write_bytes(content)
+    write(vault, {"b.md": "two puffins"})
+    running.until(lambda: any("damaged" in line for line in running.said), "the damage")
+    running.until(lambda: finds(app, "puffins") == ["b.md"], "the new note")
 
 
 def test_a_problem_is_told_once_and_the_lines_are_for_people(vault: Path, environ: dict[str, str]) -> None:

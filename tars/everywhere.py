@@ -105,12 +105,15 @@ def find(config: Config, sought: Sought) -> Plan:
 
 
 def files_in(config: Config) -> Iterator[Path]:
-    """Each file once, links not followed. What git keeps is compressed: it is named apart."""
+    """Each file once, links not followed. What git keeps is compressed: it is named apart.
+
+    The memory folder may lie in one of the others, there with links in its path.
+    """
     places = config.places
     seen: set[Path] = set()
     for place in (config.memory_dir, places.state, places.data):
         for at, folders, files in os.walk(place):
-            folders[:] = sorted(name for name in folders if name != ".git")
+            folders[:] = sorted(n for n in folders if n != ".git" and Path(at, n).resolve() != config.memory_dir)
             for file in (Path(at, name) for name in sorted(files)):
                 if file not in seen and file.is_file() and not file.is_symlink():
                     seen.add(file)

@@ -296,6 +296,16 @@ def test_a_text_is_found_however_it_is_spelled(spelled: str) -> None:
     assert Sought("Zwölf 8312").sub("-", f"ö {spelled} y").strip("ö y") == "-"
 
 
+def test_a_memory_in_a_data_folder_that_is_a_link_is_not_taken_for_another(tmp_path: Path, environ: Environ) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    environ = {**environ, "TARS_HOME": str(tmp_path / "link"), "TARS_MEMORY_DIR": ""}
+    tars(environ, "remember", TEXT)
+    done = tars(environ, "forget", "--everywhere", "--yes", TEXT)
+
+    assert done.returncode == 0 and "another memory" not in done.stdout + done.stderr
+
+
 @pytest.mark.parametrize("sought", ["<private>", "private", "````"])
 def test_a_mark_that_must_stay_is_left_to_the_person(app: App, vault: Path, sought: str) -> None:
     write(vault, {"a.md": "<private>\nhidden\n</private>\n\n````\ncode\n````\n"})

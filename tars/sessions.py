@@ -148,8 +148,10 @@ class Transcript:
 
 def is_torn(handle: int) -> bool:
     """Whether a crash left half a line at the end; what is written next must not become part of it."""
-    size = os.fstat(handle).st_size
-    return size > 0 and os.pread(handle, 1, size - 1) != b"\n"
+    if os.fstat(handle).st_size == 0:
+        return False
+    os.lseek(handle, -1, os.SEEK_END)  # writes go to the end all the same; Windows has no pread
+    return os.read(handle, 1) != b"\n"
 
 
 class NoTranscript(Transcript):

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import islice
+from unicodedata import ucd_3_2_0
 
 from tars.db import HAS_VECTOR, Filters, Passage
+from tars.errors import EmbeddingError
 from tars.search.pipeline import DEFAULT, MODES
 from tars.search.query import MAX_LIMIT, Index, Query, content_words
 
@@ -25,14 +28,31 @@ def unfound(index: Index) -> list[str]:
 
 
 def can_be_asked(passage: Passage, state: int, mode: str, index: Index) -> bool:
-    if passage.private and index.embedder.leaves_machine:
+    if (passage.private and index.embedder.leaves_machine) or not words_of(passage):
         return False
-    return bool(content_words(passage.content)) and (mode != "vec" or state == HAS_VECTOR)
+    return mode != "vec" or (state == HAS_VECTOR and points_somewhere(words_of(passage), index))
+
+
+def words_of(passage: Passage) -> str:
+    """The first words of a passage that the full text takes for words too: no rules, no letters newer than its own."""
+    words = (word for word in content_words(passage.content) if any(map(is_old_letter, word)))
+    return " ".join(islice(words, WORDS))
+
+
+def is_old_letter(character: str) -> bool:
+    return ucd_3_2_0.category(character)[0] in "LN"
+
+
+def points_somewhere(text: str, index: Index) -> bool:
+    """Whether the model knows one of the words; if it is down, that is told by those who ask it."""
+    try:
+        return bool(index.embedder.documents([text]).any())
+    except EmbeddingError:
+        return True
 
 
 def is_found(passage: Passage, mode: str, index: Index) -> bool:
     """Whether the passage, or one that says the same, is among those of its note."""
-    text = " ".join(content_words(passage.content)[:WORDS])
-    query = Query(text, index, limit=MAX_LIMIT, mode=mode, filters=Filters(path=passage.path))
+    query = Query(words_of(passage), index, limit=MAX_LIMIT, mode=mode, filters=Filters(path=passage.path))
     outcome = PLAIN(query)
     return bool(outcome.notices) or any(result.content == passage.content for result in outcome.results)

@@ -229,6 +229,17 @@ def test_a_half_made_index_that_is_damaged_is_begun_again(make_app: Callable[...
 # ---- canaries
 
 
+@pytest.mark.parametrize(
+    "text", ["___", "_ _ __", "\U0001e900\U0001e901\U0001e902", "\U0001d518\U0001d52b \u2163 \u2121"]
+)
+def test_what_neither_way_takes_for_words_keeps_no_index_from_its_place(app: App, vault: Path, text: str) -> None:
+    write(vault, {"odd.md": text})
+    app.build()
+
+    assert canaries.unfound(app.index) == []
+    assert app.build(full=True)
+
+
 def test_canaries_find_what_a_sound_index_holds(make_app: Callable[..., App], birds: Path) -> None:
     app = make_app()
     app.build()

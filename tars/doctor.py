@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import apsw
 
+from tars.app import mended
 from tars.db import DAMAGE
 from tars.errors import DamagedIndex, TarsError
 from tars.indexer import find_changes
@@ -17,6 +18,7 @@ from tars.schedule.entry import log_for
 
 if TYPE_CHECKING:
     from tars.app import App
+    from tars.db import Store
 
 
 def index_anew(app: App) -> str:
@@ -60,17 +62,26 @@ def examine(app: App) -> list[Check]:
         remedy = "see that its folder can be written to, or remove the file; then: tars index"
         return [*checks, Check("index", False, str(error), remedy)]
     checks.append(vectors_load(app))
-    if not store.identity:
-        checks.append(Check("index", False, "not made yet", "run: tars index", index_now))
-        return [*checks, backend_answers(app)]
-    checks.append(identity_is_current(app))
     try:
-        checks += [tables_agree(app), database_is_sound(app), passages_are_found(app)]
+        for check in index_checks(app, store, has_folder=checks[0].ok):
+            checks.append(check)  # one by one: what was found before a damage is worth telling
     except (apsw.Error, *DAMAGE) as error:
         checks.append(Check("tables", False, str(error), "run: tars index --full", index_anew))
-    if checks[0].ok:
-        checks += [index_is_current(app), everything_was_read(app)]
-    return [*checks, vectors_are_complete(app), backend_answers(app)]
+    return [*checks, backend_answers(app)]
+
+
+def index_checks(app: App, store: Store, *, has_folder: bool) -> Iterator[Check]:
+    if not store.identity:
+        yield Check("index", False, "not made yet", "run: tars index", index_now)
+        return
+    yield identity_is_current(app)
+    yield tables_agree(app)
+    yield database_is_sound(app)
+    yield passages_are_found(app)
+    if has_folder:
+        yield index_is_current(app)
+        yield everything_was_read(app)
+    yield vectors_are_complete(app)
 
 
 def mend(app: App) -> list[str]:
@@ -162,7 +173,10 @@ def passages_are_found(app: App) -> Check:
 def index_is_current(app: App) -> Check:
     if not app.store.is_complete():
         return Check("index and folder", False, "the index was never finished", "run: tars index", index_now)
-    changes = find_changes(app.store, app.config.memory_dir)
+    try:
+        changes = find_changes(app.store, app.config.memory_dir)
+    except TarsError as error:  # a drive that is away, a .tarsignore that cannot be read: the message has the remedy
+        return Check("index and folder", False, str(error))
     if not changes:
         return Check("index and folder", True, f"the same, {changes.unchanged} notes")
     found = f"{len(changes.changed)} notes to look at, {len(changes.removed)} gone from the folder"
@@ -194,6 +208,7 @@ def backend_answers(app: App) -> Check:
     return Check("embedding", True, f"{app.embedder.name} answers")
 
 
+@mended
 def figures(app: App) -> dict[str, Any]:
     """What there is, in numbers."""
     counts = app.store.counts()

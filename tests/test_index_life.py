@@ -226,6 +226,33 @@ def test_a_half_made_index_that_is_damaged_is_begun_again(make_app: Callable[...
     assert not aside(app.config.index_file).exists()
 
 
+@pytest.mark.parametrize("page", range(1, 20))
+def test_doctor_tells_of_damage_wherever_it_is_and_mends_it(app: App, birds: Path, page: int) -> None:
+    app.build()
+    app.store.close()
+    app._store = None
+    content = bytearray(app.config.index_file.read_bytes())
+    content[page * 16_384 : (page + 1) * 16_384] = os.urandom(16_384)
+    app.config.index_file.write_bytes(content)
+    doctor.examine(app)
+    doctor.mend(app)
+    app.build()
+
+    assert all(check.ok for check in doctor.examine(app) if check.name != "scheduled run")
+    assert doctor.figures(app)["notes"] == len(BIRDS)
+
+
+def test_doctor_goes_on_if_the_folder_seems_to_be_away(app: App, vault: Path) -> None:
+    write(vault, {f"{number}.md": f"note {number}" for number in range(25)})
+    app.build()
+    for note in vault.iterdir():
+        note.unlink()
+    checks = {check.name: check for check in doctor.examine(app)}
+
+    assert "mounted" in checks["index and folder"].found and not checks["index and folder"].ok
+    assert checks["embedding"].ok
+
+
 # ---- canaries
 
 

@@ -68,6 +68,10 @@ def in_words(method: Callable[Concatenate[App, P], R]) -> Callable[Concatenate[A
             raise TarsError(
                 f"cannot use the index {self.config.index_file}: {trouble(error)}; the notes are safe"
             ) from None
+        except apsw.BusyError:  # tars itself gives way to tars long before
+            raise TarsError(
+                f"another program keeps the index {self.config.index_file} to itself; end that, then: tars index"
+            ) from None
 
     return telling
 
@@ -327,10 +331,20 @@ class App:
         if not lock.acquire():
             raise TarsError(f"the index is damaged ({damage}), and another process is at work on it; try again soon")
         try:
-            self._set_aside(damage)
-            self._build(False, lambda done, total: None)
+            if not self._was_replaced():
+                self._set_aside(damage)
+                self._build(False, lambda done, total: None)
         finally:
             lock.release()
+
+    def _was_replaced(self) -> bool:
+        """Whether another process has set the damaged index aside by now; the new one is not to follow it."""
+        if self._store is not None:
+            return self._store.is_elsewhere()
+        try:
+            return bool(self.store)  # which could not be opened before
+        except DAMAGE:
+            return False
 
     def _set_aside(self, damage: Exception) -> None:
         """Make room for a new index; the writer lock is held."""

@@ -226,6 +226,37 @@ def test_a_half_made_index_that_is_damaged_is_begun_again(make_app: Callable[...
     assert not aside(app.config.index_file).exists()
 
 
+def test_the_second_who_saw_the_damage_takes_the_new_index_for_what_it_is(
+    make_app: Callable[..., App], birds: Path
+) -> None:
+    one, other, late = make_app(lives=True), make_app(lives=True), make_app()
+    one.build()
+    assert other.search("puffin").results
+    damage_header(one.config.index_file)
+    damage = apsw.CorruptError("seen by all")
+    for app in (one, other, late):
+        app.replace_damaged(damage)
+
+    assert len(list(one.config.index_file.parent.glob("*.damaged-*[0-9]"))) == 1
+    assert found(other, "puffin") == found(late, "puffin") == ["puffin.md"]
+
+
+def test_another_program_that_keeps_the_index_to_itself_is_told_of(
+    app: App, birds: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tars.db.BUSY_MS", 50)
+    app.build()
+    write(birds, {"new.md": "a walrus"})
+    foreign = apsw.Connection(str(app.config.index_file))
+    foreign.execute("BEGIN IMMEDIATE")
+    with pytest.raises(TarsError, match="another program"):
+        app.build()
+    foreign.close()
+    app.build()
+
+    assert found(app, "walrus") == ["new.md"]
+
+
 @pytest.mark.parametrize("page", range(1, 20))
 def test_doctor_tells_of_damage_wherever_it_is_and_mends_it(app: App, birds: Path, page: int) -> None:
     app.build()

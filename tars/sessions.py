@@ -30,6 +30,7 @@ SUMMARY = "Summary of the earlier part of this conversation:\n\n"
 UNDERSTOOD = "I have it in mind."
 
 FORGOTTEN = "[forgotten]"
+TRIES = 10  # to take a text out of a transcript that another process writes to
 SECOND = len("20260301-101500")  # of an id; behind it a number, for others of the same second
 
 # What a row of a transcript holds under its key; a damaged one may hold anything.
@@ -324,13 +325,20 @@ def forget(paths: Iterable[Path], texts: Iterable[str]) -> None:
     # In JSON inside of a text, the letter of an escaped line end may stand right before it.
     wanted = re.compile(rf"(?:(?<!\w)|(?<=\\[nt]))(?:{'|'.join(patterns)})(?!\w)", re.IGNORECASE)
     for path in paths:
-        before = list(whole_partials(rows_of(path)))
-        after = [reworded(row, lambda text: wanted.sub(FORGOTTEN, text)) for row in before]
-        if after != before:
-            try:
-                replace_rows(path, after)
-            except OSError as error:
-                raise TarsError(f"what was forgotten is still in {path}: {reason_of(error)}") from None
+        try:
+            done = any(reword_rows(path, lambda text: wanted.sub(FORGOTTEN, text)) for _ in range(TRIES))
+        except OSError as error:
+            raise TarsError(f"what was forgotten is still in {path}: {reason_of(error)}") from None
+        if not done:
+            raise TarsError(f"what was forgotten is still in {path}: another process goes on writing to it")
+
+
+def reword_rows(path: Path, reword: Callable[[str], str]) -> bool:
+    """Change all texts of a transcript in the same way; False if a conversation went on in it meanwhile."""
+    size = path.stat().st_size
+    before = list(whole_partials(rows_of(path)))
+    after = [reworded(row, reword) for row in before]
+    return after == before or replace_rows(path, after, size=size)
 
 
 def as_written(words: Sequence[str]) -> str:
@@ -362,8 +370,8 @@ def reworded(value: Any, reword: Callable[[str], str]) -> Any:
     return {**new, "raw": {}} if new.get("raw") != value.get("raw") else new
 
 
-def replace_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
-    """The whole transcript anew, at once; it stays as old as it was."""
+def replace_rows(path: Path, rows: Sequence[dict[str, Any]], *, size: int) -> bool:
+    """The whole transcript anew, at once; it stays as old as it was. False if it is no longer of this size."""
     content = b"".join(json.dumps(row, ensure_ascii=True).encode() + b"\n" for row in rows)
     temporary = path.with_suffix(".tmp")
     times = path.stat()
@@ -372,8 +380,11 @@ def replace_rows(path: Path, rows: Sequence[dict[str, Any]]) -> None:
             temporary.unlink()
         write_through(temporary, content)
         os.utime(temporary, ns=(times.st_atime_ns, times.st_mtime_ns))
+        if path.stat().st_size != size:  # as late as can be; what was added must not be lost
+            return False
         temporary.replace(path)
         make_durable(path.parent)
+        return True
     finally:
         with suppress(OSError):
             temporary.unlink()

@@ -300,3 +300,20 @@ def test_every_row_is_written_before_the_next_event(make_app: Callable[..., App]
         [*first, "shown", "message", "partial"],
         [*first, "shown", "message", "partial", "partial"],
     ]  # fmt: skip
+
+
+def test_what_is_said_while_a_text_is_taken_out_of_a_transcript_is_kept(tmp_path: Path) -> None:
+    path = tmp_path / "20260301-101500.jsonl"
+    transcript = sessions.Transcript(path)
+    transcript.start(sessions.Session(path.stem, "m", "s", "2026-03-01"))
+    transcript.record(Message("user", "the old door code"))
+
+    def going_on(text: str) -> str:
+        transcript.record(Message("assistant", "meanwhile"))
+        return text.replace("door code", sessions.FORGOTTEN)
+
+    assert not sessions.reword_rows(path, going_on)
+    sessions.forget([path], ["door code"])
+    kept = path.read_text()
+
+    assert "door code" not in kept and "meanwhile" in kept and sessions.FORGOTTEN in kept

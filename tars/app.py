@@ -21,7 +21,7 @@ from tars.db import DAMAGE, SCHEMA_VERSION, UNWRITABLE, Filters, Identity, Store
 from tars.embeddings import Embedder, embedder
 from tars.embeddings.builtin import StaticTable
 from tars.errors import ChatError, EmbeddingError, TarsError, UsageError, redact
-from tars.indexer import MANY_CHANGES, Changes, Indexer, Progress, Report, find_changes
+from tars.indexer import MANY_CHANGES, Changes, Indexer, Progress, Report, find_changes, refuse_bare
 from tars.locks import Lock
 from tars.renewal import aside, discard, next_index, set_aside
 from tars.search.boosters import PRESETS
@@ -271,6 +271,8 @@ class App:
                 f"another {' and '.join(CHANGED[name] for name in changed)} than the index has; bringing it up to that"
             )
         if found and not self.store.is_empty() and (full or found != wanted):
+            if not full:
+                refuse_bare(self.config.memory_dir, known=self.store.note_count())
             return self._renew(found, wanted, progress, afresh=full)
         discard(aside(self.config.index_file))
         was_complete = found is not None and self.store.is_complete()
@@ -376,6 +378,8 @@ class App:
     def _is_true(self) -> bool:
         """Whether nothing needs to be done, or can be."""
         try:
+            if self.store.read_only:
+                self._let_go()  # it may be writable by now
             store = self.store
             if store.read_only:
                 self.say("the index may not be written to by this user; searching it as it is")
@@ -386,6 +390,13 @@ class App:
             return False
         changes = self.changes()
         return changes is not None and not changes
+
+    def has_index(self) -> bool:
+        """Whether there is something to search."""
+        try:
+            return self.store.is_complete()
+        except (TarsError, *UNWRITABLE, *DAMAGE):
+            return False
 
     def _writer_lock(self) -> Lock:
         return Lock(self.config.index_file.with_suffix(".lock"))

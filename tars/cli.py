@@ -223,6 +223,16 @@ def refresh_or_warn(app: App) -> None:
         complain(str(error))
 
 
+def search_or_tell(app: App) -> None:
+    """An index that cannot be brought up to the notes is searched as it is, if there is one."""
+    try:
+        refresh(app)
+    except TarsError as error:
+        if not app.config.memory_dir.is_dir() or not app.has_index():
+            raise
+        complain(f"{error}; searching what was indexed before")
+
+
 def answer_once(conversation: Conversation, text: str) -> int:
     """Stream one answer: as it is into a pipe, laid out on a terminal."""
     from tars.chat import Notice, Text
@@ -530,7 +540,7 @@ def search(args: argparse.Namespace) -> int:
     """Find passages. Without a query: what the filters leave, newest first."""
     batch = args.words == ["-"]
     with open_app(args, lives=batch) as app:
-        refresh(app)
+        search_or_tell(app)
         if batch:
             return search_lines(app, args)
         text = " ".join(args.words)

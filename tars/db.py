@@ -6,6 +6,7 @@ rowid that a reader has seen always means the same passage or none.
 
 from __future__ import annotations
 
+import errno
 import importlib.util
 import json
 import unicodedata
@@ -259,6 +260,13 @@ def connect(path: Path) -> apsw.Connection:
     conn.execute("PRAGMA journal_mode = WAL")
     conn.execute("PRAGMA synchronous = NORMAL")
     return equipped(conn)
+
+
+def is_forbidden(error: Exception) -> bool:
+    """Whether it is the person's rights that are missing, or the disk is for reading only."""
+    if isinstance(error, OSError):
+        return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
+    return isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.CantOpenError)
 
 
 def connect_to_read(path: Path) -> apsw.Connection:
@@ -560,6 +568,8 @@ class Store:
         except DAMAGE as error:
             raise DamagedIndex(str(error)) from None
         except UNUSABLE as error:
+            if not is_forbidden(error):  # a full disk passes, and who has it open for reading only would not notice
+                raise TarsError(f"cannot open the index {path}: {error}") from None
             refused = error
         try:
             return cls(connect_to_read(path), path, read_only=True)
@@ -624,6 +634,9 @@ class Store:
         if self._passages[0] != generation:
             self._passages = generation, int(first(self.conn.execute("SELECT count(*) FROM chunks")))
         return self._passages[1]
+
+    def note_count(self) -> int:
+        return int(first(self.conn.execute("SELECT count(*) FROM files")))
 
     def counts_by_type(self) -> dict[str, int]:
         rows = self.conn.execute(

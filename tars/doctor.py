@@ -65,6 +65,9 @@ def examine(app: App) -> list[Check]:
     try:
         for check in index_checks(app, store, has_folder=checks[0].ok):
             checks.append(check)  # one by one: what was found before a damage is worth telling
+    except apsw.BusyError:
+        found = "another program keeps it to itself"
+        checks.append(Check("index", False, found, "end that program, then: tars doctor"))
     except (apsw.Error, *DAMAGE) as error:
         checks.append(Check("tables", False, str(error), "run: tars index --full", index_anew))
     return [*checks, backend_answers(app)]

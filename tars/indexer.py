@@ -74,17 +74,23 @@ class Changes:
 def find_changes(store: Store, folder: Path) -> Changes:
     notes, unlistable = memory.list_notes(folder)
     known = store.stamps()
-    if not notes and len(known) >= MANY_NOTES and memory.is_bare(folder):
-        raise TarsError(
-            f"the memory folder {folder} is empty, and the index knows {len(known)} notes: is a drive not mounted?"
-            " Nothing was removed; if the notes are gone for good: tars index --full"
-        )
+    if not notes:
+        refuse_bare(folder, known=len(known))
     changed = [n for n in notes if (s := known.get(n.path)) is None or (s.size, s.mtime_ns) != (n.size, n.mtime_ns)]
     there = {note.path for note in notes}
     hidden = tuple(skip.path for skip in unlistable if skip.path.endswith("/"))
     # What lies in a folder that cannot be listed just now is not known to be gone.
     removed = [s for path, s in known.items() if path not in there and not path.startswith(hidden or ("\0",))]
     return Changes(changed, removed, len(notes) - len(changed), unlistable)
+
+
+def refuse_bare(folder: Path, *, known: int) -> None:
+    """Take no folder with nothing in it for one whose notes were all deleted: a drive that is away looks like that."""
+    if known >= MANY_NOTES and memory.is_bare(folder):
+        raise TarsError(
+            f"the memory folder {folder} is empty, and the index knows {known} notes: is a drive not mounted?"
+            " Nothing was removed; if the notes are gone for good: tars index --full"
+        )
 
 
 class Indexer:

@@ -161,6 +161,20 @@ def test_a_drive_that_is_away_empties_no_index(make_app: Callable[..., App], vau
     assert report and (report.indexed, report.removed) == (0, 0)
 
 
+def test_a_drive_that_is_away_is_searched_from_the_index_even_if_a_setting_changed(
+    vault: Path, environ: dict[str, str]
+) -> None:
+    write(vault, {f"{n}.md": f"walrus {n}" for n in range(30)})
+    tars("index", environ=environ)
+    for note in vault.iterdir():
+        note.unlink()
+    (Path(environ["TARS_HOME"]) / "config.toml").write_text("[index]\nchunk_chars = 300")
+    answer = tars("search", "walrus", environ=environ)
+
+    assert answer.returncode == 0 and "walrus" in answer.stdout
+    assert "is a drive not mounted" in answer.stderr and "indexed before" in answer.stderr
+
+
 def test_notes_that_are_gone_for_good_leave_the_index_when_that_is_said(
     make_app: Callable[..., App], vault: Path
 ) -> None:

@@ -55,8 +55,13 @@ class NoSingleLine(TarsError):
 
     def __init__(self, problem: str, lines: Sequence[NoteLine] = ()) -> None:
         self.problem, self.lines = problem, tuple(lines)
-        shown = (f"{at.path}:{at.line}: {facts.one_line(at.text)[:SHOWN_CHARS]}" for at in lines)
+        shown = (f"{at.path}:{at.line}: {cut(facts.one_line(at.text))}" for at in lines)
         super().__init__("; ".join([problem, *shown]))
+
+
+def cut(line: str) -> str:
+    """So that nobody takes the beginning of a line for the whole."""
+    return line if len(line) <= SHOWN_CHARS else f"{line[: SHOWN_CHARS - 1]}…"
 
 
 # ---- whole notes
@@ -297,16 +302,16 @@ def find_line(folder: Path, text: str, path: str | None) -> tuple[Outline, int, 
         raise NoSingleLine("more than one line says that; name one as 'PATH:LINE: TEXT'", lines)
     if location := LOCATION.fullmatch(text.strip()):
         return at_location(folder, location, path)
-    raise NoSingleLine("no line says exactly that; give the whole line", likely(outlines, text))
+    if not outlines:
+        raise TarsError(f"there is no {MEMORY} yet; a line of another note is named as 'PATH:LINE: TEXT'")
+    names = " or ".join(outline.note.path for outline in outlines)
+    raise NoSingleLine(f"no line of {names} says exactly that; give the whole line", likely(outlines, text))
 
 
 def searched(folder: Path, path: str | None) -> list[NoteText]:
     if path is not None:
         return [read_note_text(folder, path)]
-    there = [name for name in (MEMORY, PROCEDURAL) if (folder / name).exists()]
-    if not there:
-        raise TarsError(f"there is no {MEMORY} yet")
-    return [read_note_text(folder, name) for name in there]
+    return [read_note_text(folder, name) for name in (MEMORY, PROCEDURAL) if (folder / name).exists()]
 
 
 def matches(outline: Outline, wanted: set[str]) -> list[tuple[int, int]]:

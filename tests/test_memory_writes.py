@@ -82,10 +82,27 @@ def test_what_looks_like_a_bullet_within_a_line_is_part_of_it(vault_notes: Notes
 def test_part_of_a_line_names_no_line_and_the_nearest_are_told(vault_notes: Notes) -> None:
     vault_notes.put(LIKES.replace("- I like tea\n", ""))
     for call in (lambda: vault_notes.forget("I like tea"), lambda: vault_notes.update("I like tea", "x")):
-        with pytest.raises(NoSingleLine, match=r"no line says exactly that.*Memory\.md:5: I like teapots"):
+        with pytest.raises(
+            NoSingleLine, match=r"no line of Memory\.md says exactly that.*Memory\.md:5: I like teapots"
+        ):
             call()
 
     assert vault_notes.text() == LIKES.replace("- I like tea\n", "")
+
+
+def test_a_line_that_is_shown_in_part_shows_that_it_is(vault_notes: Notes) -> None:
+    vault_notes.put(f"- I like tea {'very ' * 30}much\n")
+    with pytest.raises(NoSingleLine, match=r"very ver…$"):
+        vault_notes.forget("I like tea")
+
+
+def test_a_line_named_by_its_place_goes_from_a_folder_without_a_memory_file(vault_notes: Notes) -> None:
+    vault_notes.put("- I like tea\n- I like soup\n", "food.md")
+    with pytest.raises(TarsError, match=r"no Memory\.md yet; .* 'PATH:LINE: TEXT'"):
+        vault_notes.forget("I like tea")
+
+    vault_notes.forget("food.md:1: I like tea")
+    assert vault_notes.text("food.md") == "- I like soup\n"
 
 
 @pytest.mark.parametrize(

@@ -31,15 +31,22 @@ QUESTION = re.compile(
         (?!\s+(?:\w+\s+)?to\b)""",
     re.IGNORECASE | re.VERBOSE,
 )
+GREETING = re.compile(
+    r"""\W*(?:
+          (?:hi|hello|hey|thanks|thank\s+you|(?:good)?bye|good\s+(?:morning|afternoon|evening|night))(?:[\s,]+\w+){0,2}
+        | ok(?:ay)?|yes|no|great|nice|cool|sure
+        )\W*""",
+    re.IGNORECASE | re.VERBOSE,
+)
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 LINE_NUMBER = re.compile(r"^\d+\t", re.MULTILINE)
 
 
 def statements(messages: Sequence[Message]) -> list[str]:
-    """What the person stated. A question is left out: as a note it would be found when it is asked again."""
+    """What the person stated, not their greetings. A question as a note would be found when it is asked again."""
     said = (m.text for m in messages if m.role == "user" and not is_summary(m))
     sentences = (" ".join(part.split()) for text in said for part in re.split(r"(?<=[.!?])\s+|\n+", text))
-    return [sentence for sentence in dict.fromkeys(sentences) if re.search(r"\w", sentence) and not asks(sentence)]
+    return [s for s in dict.fromkeys(sentences) if re.search(r"\w", s) and not asks(s) and not GREETING.fullmatch(s)]
 
 
 def asks(line: str) -> bool:

@@ -569,17 +569,21 @@ def test_a_note_never_repeats_what_was_quoted_from_memory(start: Start, vault: P
     assert bullets(vault) == ["They will paint it."]
 
 
-def test_without_a_model_the_note_is_what_the_person_said_but_for_questions(start: Start, vault: Path) -> None:
+def test_without_a_model_the_note_is_what_the_person_said_but_for_questions_and_greetings(
+    start: Start, vault: Path
+) -> None:
     conversation = start(None)
     for text in (
         "I moved to Ghent. When is the boiler service due?",
         "tell me about tea",
-        "We sold the car!\n\nthanks",
+        "We sold the car!\n\nthanks a lot",
+        "hello!",
+        "no walnuts for Tomasz",
     ):
         ask(conversation, text)
     finish(conversation.close())
 
-    assert bullets(vault) == ["I moved to Ghent.", "We sold the car!", "thanks"]
+    assert bullets(vault) == ["I moved to Ghent.", "We sold the car!", "no walnuts for Tomasz"]
     assert "home/boiler.md:8" in note_of(vault).split("---")[1]
     assert "Notes" not in note_of(vault) and "October" not in note_of(vault)
 

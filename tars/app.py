@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -743,10 +744,19 @@ def settings(app: App) -> list[Setting]:
         if settable(stage):
             used = fill(type(stage), search.get(name, {}), where=f"search.{name}")
             values |= {f"search.{name}.{f.name}": getattr(used, f.name) for f in fields(used)}
-    rows = [Setting(key, redact(str(value)), origin_of(key, config, preset)) for key, value in values.items()]
+    rows = [Setting(key, redact(as_in_file(value)), origin_of(key, config, preset)) for key, value in values.items()]
     rows += stages_of(app.pipeline)
     rows += [Setting("config file", str(places.config_file), "there" if places.config_file.exists() else "none")]
     return [*rows, Setting("index file", str(config.index_file), "from memory_dir")]
+
+
+def as_in_file(value: Any) -> str:
+    """A list, and what is empty, as the config file has it; the rest bare, to be read.
+
+    >>> as_in_file(("recency", "links")), as_in_file((1.0, 3.0)), as_in_file(""), as_in_file(10)
+    ('["recency", "links"]', '[1.0, 3.0]', '""', '10')
+    """
+    return json.dumps(value, ensure_ascii=False) if value == "" or isinstance(value, tuple | list) else str(value)
 
 
 def origin_of(key: str, config: Config, preset: Mapping[str, Any]) -> str:

@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-from tars.app import App, settings
+from tars.app import App, as_in_file, settings
 from tars.cli import COMMANDS
 from tars.config import load
 
@@ -21,7 +21,7 @@ def flat(table: dict[str, Any], prefix: str = "") -> dict[str, str]:
         if isinstance(value, dict):
             rows |= flat(value, f"{prefix}{key}.")
         else:
-            rows[prefix + key] = str(tuple(value) if isinstance(value, list) else value)
+            rows[prefix + key] = as_in_file(value)
     return rows
 
 

@@ -16,6 +16,7 @@ READING = ("times", "classify", "code", "imagine", "expand", "boosters")  # stag
 SETTLED = ("in_time", "variance", "fusion", "cut", "budget")  # stages whose doings show in the places, or move nothing
 MOVERS = {  # what raises a passage, and what passes it
     "beside": ("its neighbours", "others with better neighbours"),
+    "same_day": ("notes of the same day", "others with notes of their day"),
     "links": ("linked notes", "others with linked notes"),
     "communities": ("its group of notes", "others of a better group"),
     "recency": ("its date", "newer ones"),

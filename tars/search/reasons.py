@@ -40,8 +40,8 @@ def below_minimum(query: Query, found: Sequence[SearchResult]) -> EmptyReason:
     best_confidence = max(result.confidence for result in found)
     return EmptyReason(
         "below_minimum",
-        f"{len(found)} passages matched, but none is good enough"
-        f" (best score {best_score:.2f}, best confidence {best_confidence:.2f})",
+        f"of {len(found)} passages that matched none is good enough:"
+        f" best score {best_score:.2f}, best confidence {best_confidence:.2f}",
         {"best_score": round(best_score, 4), "best_confidence": round(best_confidence, 4)},
     )
 

@@ -13,6 +13,7 @@ from typing import TextIO
 from tars.chat import Notice, Text, Thinking, ToolCall
 from tars.core import AgentEvent, ToolDone, ToolStarted
 from tars.markdown import DIM, Cite, Markdown, columns, neutral
+from tars.output import broken
 
 LINE_COLUMNS = 100  # a longer line is hard to read, however wide the window
 LABEL_CHARS = 60
@@ -65,7 +66,7 @@ class Display:
         self.write("\n")
 
     def complain(self, text: str) -> None:
-        self.write(f"tars: {neutral(text)}\n")
+        self.write(broken(f"tars: {neutral(text)}", self.width()) + "\n")
 
     def busy(self, label: str) -> Spinner:
         """A sign of life for as long as the context lasts."""

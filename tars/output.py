@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import sys
+import textwrap
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, replace
@@ -21,8 +23,33 @@ if TYPE_CHECKING:
     from tars.search.query import SearchResult
 
 
+A_MODEL = "set ANTHROPIC_API_KEY, or start Ollama with a chat model (`ollama pull qwen3:4b`)"  # how to have one
+
+
 def complain(message: str) -> None:
-    print(f"tars: {redact(message)}", file=sys.stderr)
+    text = f"tars: {redact(message)}"
+    if sys.stderr.isatty():
+        text = broken(text, shutil.get_terminal_size().columns)
+    print(text, file=sys.stderr)
+
+
+def broken(text: str, columns: int) -> str:
+    """The text in lines of a terminal, broken between words; a command in backticks stays whole, to be copied.
+
+    >>> print(broken("tars: nothing is scheduled; `tars schedule install` does it", 40))
+    tars: nothing is scheduled;
+      `tars schedule install` does it
+    """
+    whole = re.sub(r"`[^`\n]+`", lambda command: command[0].replace(" ", "\0"), text)
+    wrap = textwrap.TextWrapper(
+        columns,
+        subsequent_indent="  ",
+        replace_whitespace=False,
+        expand_tabs=False,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(wrap.fill(line) for line in whole.split("\n")).replace("\0", " ")
 
 
 def printable(text: str) -> str:
@@ -174,7 +201,7 @@ def show_plan(plan: Plan) -> None:
         for copy in change.copies:
             print(f"  {copy.line}: {printable(copy.text)}")
         if change.more:
-            print(f"  and {change.more} lines more")
+            print(f"  and {change.more} more")
     for left in plan.left:
         print(f"not touched: {printable(str(left.file))}: {printable(left.reason)}")
     for file in words_in_names(plan):

@@ -38,6 +38,7 @@ from tars.core import Answering
 from tars.display import Display, Hangup, shorten
 from tars.errors import TarsError, redact
 from tars.markdown import neutral
+from tars.output import A_MODEL
 from tars.owner import make_folder
 
 PROMPT, CONTINUED = "> ", "  "
@@ -47,6 +48,7 @@ MENU_LINES = 6
 EDITORS = ("sensible-editor", "nano", "vi")  # when neither VISUAL nor EDITOR is set
 GONE = (errno.EIO, errno.ENXIO, errno.EBADF, errno.EPIPE)  # what a terminal answers that is no more
 HINT = "Ctrl-D or /quit leaves"
+NO_OTHER = f"there is no other; to have one {A_MODEL}"
 KEYS = """\
 Enter      send                     Ctrl-R         search what you typed
 Alt-Enter  new line (also Ctrl-J)   Ctrl-X Ctrl-E  write in your editor
@@ -145,6 +147,7 @@ def run(conversation: Conversation, terminal: Terminal, *, history: Path | None,
     with Signals() as signals:
         repl = Repl(conversation, terminal, InputHistory(history), display, signals)
         try:
+            repl.show_last()
             repl.loop()
         except Hangup:
             # Nobody reads what is still in the buffer, and the interpreter would complain at its end.
@@ -282,7 +285,7 @@ class Repl:
             return
         now = self.conversation.model
         rows = [f"{'*' if name == now else ' '} {name}" for name in sorted({now, *self.conversation.models()})]
-        self.display.lines([*rows, "", "/model NAME takes another", ""])
+        self.display.lines([*rows, "", "/model NAME takes another" if len(rows) > 1 else NO_OTHER, ""])
 
     def usage(self, rest: str) -> None:
         usage = self.conversation.usage
@@ -330,11 +333,17 @@ class Repl:
 
     def resume(self, rest: str) -> None:
         self.conversation.resume(rest)
-        if question := self.conversation.last_question():
+        self.show_last()
+
+    def show_last(self) -> None:
+        """Where a conversation that goes on had come to; nothing for a new one."""
+        question, answer = self.conversation.last_question(), self.conversation.last_answer()
+        if question:
             self.display.lines([f"{PROMPT}{shorten(question, self.display.width() - 2)}"])
-        if answer := self.conversation.last_answer():
+        if answer:
             self.display.text(answer, self._cited)
-        self.display.blank()
+        if question or answer:
+            self.display.blank()
 
     def clear(self, rest: str) -> None:
         self.conversation.clear()

@@ -1,6 +1,6 @@
 """The prompt over a conversation that is made up: run by test_repl.py in a pseudo-terminal.
 
-    python repl_driver.py FOLDER [colour] [links] [dumb] [editor=COMMAND]
+    python repl_driver.py FOLDER [colour] [links] [dumb] [goes-on] [editor=COMMAND]
 
 What the conversation was told is appended to FOLDER/told, one line each.
 """
@@ -180,5 +180,7 @@ if __name__ == "__main__":
         editor=next((flag.removeprefix("editor=") for flag in flags if flag.startswith("editor=")), ""),
     )
     made_up = MadeUp(base)
+    if "goes-on" in flags:
+        made_up.resume("20260301-a")
     run(made_up, terminal, history=base / "state" / "history")
     made_up.told("left")

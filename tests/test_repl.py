@@ -556,3 +556,16 @@ def test_what_is_got_ready_while_the_person_types_is_over_before_the_answer_begi
     tty.type(ENTER)
     tty.until("You said: still typing")
     assert idle.read_text() == "no"
+
+
+def test_a_conversation_that_goes_on_shows_where_it_was(open_tty: Callable[..., Tty]) -> None:
+    tty = open_tty("goes-on")
+
+    assert "> the boiler again\n\nIt is *due*." in tty.prompt()
+
+
+def test_an_error_is_broken_between_words_and_a_command_in_it_nowhere() -> None:
+    out = io.StringIO()
+    Display(out, colour=False, animated=False, width=lambda: 30).complain("no conversation yet; `tars sessions` lists")
+
+    assert out.getvalue() == "tars: no conversation yet;\n  `tars sessions` lists\n"

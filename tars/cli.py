@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from tars import __version__
 from tars.errors import TarsError, UsageError, redact
 from tars.output import (
+    A_MODEL,
     complain,
     page_for,
     print_json,
@@ -60,10 +61,7 @@ usage: tars                         talk
 
 and for a conversation: --json, --no-memory, --no-save, --continue, --resume ID.
 """
-NO_MODEL = (
-    "no language model is set up, so this quotes your notes; for answers in words set ANTHROPIC_API_KEY, or start"
-    " Ollama with a chat model (`ollama pull qwen3:4b`)"
-)
+NO_MODEL = f"no language model is set up, so this quotes your notes; for answers in words {A_MODEL}"
 
 
 class Parser(argparse.ArgumentParser):
@@ -502,6 +500,8 @@ def follow(app: App, args: argparse.Namespace) -> int:
 
     signal.signal(signal.SIGTERM, end)
     runs = Runs(str(app.config.memory_dir), as_json=args.json, quiet=args.quiet)
+    if sys.stderr.isatty() and not args.quiet:
+        complain(f"watching {app.config.memory_dir}; Ctrl-C ends it")
     try:
         Follower(app, tell=runs.tell).run(full=args.full)
     except KeyboardInterrupt:
@@ -552,8 +552,16 @@ def search(args: argparse.Namespace) -> int:
         elif outcome.empty_reason:
             complain(f"nothing found: {printable(outcome.empty_reason.message)}")
         else:
+            if text and far_off(outcome, app):
+                complain("your notes do not seem to say; these are the nearest passages")
             show_passages(outcome, explain=args.explain)
         return DONE if outcome.results else NOTHING_FOUND
+
+
+def far_off(outcome: Outcome, app: App) -> bool:
+    """Whether a chat would have called this nothing."""
+    best = max(result.confidence for result in outcome.results)
+    return 0 < best < app.config.agent.min_confidence  # 0 is said if nothing judged them
 
 
 def search_lines(app: App, args: argparse.Namespace) -> int:
@@ -619,7 +627,8 @@ def iso_range(text: str) -> tuple[str, str]:
 
 
 def schedule_flags(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("action", choices=("install", "list", "test", "remove"))
+    actions = ("install", "list", "test", "remove")
+    parser.add_argument("action", choices=actions, metavar="|".join(actions))
     parser.add_argument("--every", default="30m", metavar="TIME", help="how often: 15m, 1h, daily (default 30m)")
     for name in ("cron", "systemd", "launchd"):
         parser.add_argument(f"--{name}", dest="kind", action="store_const", const=name, help=f"use {name}")

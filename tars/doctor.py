@@ -13,6 +13,7 @@ from tars.app import mended
 from tars.db import DAMAGE
 from tars.errors import DamagedIndex, TarsError
 from tars.indexer import find_changes
+from tars.output import A_MODEL
 from tars.owner import close_to_others, open_to_others
 from tars.schedule.entry import log_for
 
@@ -35,7 +36,15 @@ def done(report: object, what: str) -> str:
 
 
 def close_files(app: App) -> str:
-    return f"took the rights of others from {len(mend_modes(app))} files and folders"
+    return f"took the rights of others from {counted(len(mend_modes(app)), 'file or folder', 'files and folders')}"
+
+
+def counted(number: int, one: str, more: str = "") -> str:
+    """
+    >>> counted(1, "note"), counted(0, "note"), counted(2, "a", "b")
+    ('1 note', '0 notes', '2 b')
+    """
+    return f"{number} {one if number == 1 else more or one + 's'}"
 
 
 CURES = (close_files, index_anew, index_now)
@@ -70,7 +79,7 @@ def examine(app: App) -> list[Check]:
         checks.append(Check("index", False, found, "end that program, then: tars doctor"))
     except (apsw.Error, *DAMAGE) as error:
         checks.append(Check("tables", False, str(error), "run: tars index --full", index_anew))
-    return [*checks, backend_answers(app)]
+    return [*checks, backend_answers(app), answers_in_words(app)]
 
 
 def index_checks(app: App, store: Store, *, has_folder: bool) -> Iterator[Check]:
@@ -180,9 +189,12 @@ def index_is_current(app: App) -> Check:
         changes = find_changes(app.store, app.config.memory_dir)
     except TarsError as error:  # a drive that is away, a .tarsignore that cannot be read: the message has the remedy
         return Check("index and folder", False, str(error))
-    if not changes:
-        return Check("index and folder", True, f"the same, {changes.unchanged} notes")
-    found = f"{len(changes.changed)} notes to look at, {len(changes.removed)} gone from the folder"
+    # What could not be read is looked at in every run; the check after this one tells of it.
+    skipped = {path for path, _ in app.store.skipped()}
+    changed = [note for note in changes.changed if note.path not in skipped]
+    if not changed and not changes.removed:
+        return Check("index and folder", True, f"the same, {counted(app.store.counts()['notes'], 'note')}")
+    found = f"{counted(len(changed), 'note')} to look at, {len(changes.removed)} gone from the folder"
     return Check("index and folder", True, found, "the next question or `tars index` takes them in")
 
 
@@ -201,6 +213,17 @@ def vectors_are_complete(app: App) -> Check:
     if not pending:
         return Check("vectors", True, "none pending")
     return Check("vectors", False, f"{pending} passages wait for a vector", "run: tars index", index_now)
+
+
+def answers_in_words(app: App) -> Check:
+    """Which model answers; that there is none is no fault, but perhaps not what is wanted."""
+    try:
+        provider = app.provider()
+    except TarsError as error:
+        return Check("model", False, str(error))
+    if provider.name == "recall" and app.config.model == "auto":
+        return Check("model", True, "none, so answers are quotations", f"for answers in words {A_MODEL}")
+    return Check("model", True, provider.name)
 
 
 def backend_answers(app: App) -> Check:

@@ -63,13 +63,18 @@ class Follower:
 
     def _stirrings(self) -> Iterator[bool]:
         """Whether something stirred in the folder, at least every tick, whatever becomes of the folder."""
+        gone = False
         while True:
             before = place_of(self.folder)
             if before is None:
                 self._say_once(f"the memory folder {self.folder} is gone; waiting for it")
+                gone = True
                 time.sleep(TICK_SECONDS)
                 yield False
                 continue
+            if gone:
+                self.app.say(f"the memory folder {self.folder} is there again")
+                gone, self._said = False, ""
             try:
                 for stirred in watched(self.folder):
                     self.polling = False

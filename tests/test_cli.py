@@ -166,6 +166,13 @@ def test_nothing_found_is_3_with_the_reason(environ: Environ, notes: Path) -> No
     assert json.loads(as_json.stdout)["empty_reason"]["code"] == "no_match"
 
 
+def test_passages_that_are_far_off_are_called_the_nearest(environ: Environ, notes: Path) -> None:
+    far, near = tars(environ, "search", "xyzzyq"), tars(environ, "search", "green tea")
+
+    assert far.returncode == near.returncode == 0
+    assert "the nearest" in far.stderr and "the nearest" not in near.stderr
+
+
 @pytest.mark.parametrize(
     ("args", "words"),
     [
@@ -304,6 +311,24 @@ def test_config_doctor_and_stats_speak_of_this_memory(environ: Environ, notes: P
     healthy = tars(environ, "doctor")
     assert healthy.returncode == 0 and "FAIL" not in healthy.stdout
     assert json.loads(tars(environ, "doctor", "--json").stdout)["checks"][0]["ok"]
+
+
+def test_doctor_knows_which_model_answers_and_how_to_have_one(environ: Environ, notes: Path) -> None:
+    alone, named = tars(environ, "doctor"), tars({**environ, "TARS_MODEL": "recall"}, "doctor")
+
+    assert "model: none, so answers are quotations\n     → for answers in words set ANTHROPIC_API_KEY" in alone.stdout
+    assert "ok   model: recall\n" in named.stdout
+
+
+def test_a_file_that_is_skipped_for_its_size_does_not_wait_to_be_looked_at(environ: Environ, notes: Path) -> None:
+    with (notes / "huge.md").open("wb") as file:
+        file.truncate(21_000_000)
+    for name in ("Memory.md", "boiler.md"):
+        os.utime(notes / name, (1_700_000_000, 1_700_000_000))
+    tars(environ, "index")
+
+    done = tars(environ, "doctor").stdout
+    assert "index and folder: the same, 2 notes" in done and "skipped 'huge.md' (larger than" in done
 
 
 def test_doctor_sees_tables_that_disagree(environ: Environ, notes: Path) -> None:

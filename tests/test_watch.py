@@ -216,6 +216,7 @@ def test_a_folder_that_is_gone_for_a_while_is_waited_for(watch: Callable[..., Wa
     write(vault, {"b.md": "the fulmar glides"})
 
     running.until(lambda: (finds(app, "fulmar"), finds(app, "gannet")) == (["b.md"], []), "the new notes")
+    assert any("is there again" in line for line in running.said)
     write(vault, {"b.md": "the skua steals"})
     running.until(lambda: finds(app, "skua") == ["b.md"], "a change in it")
 

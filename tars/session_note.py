@@ -38,6 +38,8 @@ GREETING = re.compile(
         )\W*""",
     re.IGNORECASE | re.VERBOSE,
 )
+PERSON = re.compile(r"(?:remember|i|we|my|our)\b", re.IGNORECASE)
+SENTENCE_WORDS = 4  # fewer without a full stop are no sentence, unless a person is its subject
 BULLET = re.compile(r"^\s*(?:[-*+•]|\d+[.)])\s+")
 LINE_NUMBER = re.compile(r"^\d+\t", re.MULTILINE)
 
@@ -46,7 +48,17 @@ def statements(messages: Sequence[Message]) -> list[str]:
     """What the person stated, not their greetings. A question as a note would be found when it is asked again."""
     said = (m.text for m in messages if m.role == "user" and not is_summary(m))
     sentences = (" ".join(part.split()) for text in said for part in re.split(r"(?<=[.!?])\s+|\n+", text))
-    return [s for s in dict.fromkeys(sentences) if re.search(r"\w", s) and not asks(s) and not GREETING.fullmatch(s)]
+    return [s for s in dict.fromkeys(sentences) if re.search(r"\w", s) and not asks(s) and not is_small(s)]
+
+
+def is_small(sentence: str) -> bool:
+    """A greeting, or a few words to search with.
+
+    >>> [is_small(s) for s in ("hello there!", "boiler pressure", "I quit", "Sold the car.", "no walnuts for Tomasz")]
+    [True, True, False, False, False]
+    """
+    few = len(sentence.split()) < SENTENCE_WORDS and sentence[-1] not in ".!"
+    return GREETING.fullmatch(sentence) is not None or (few and PERSON.match(sentence) is None)
 
 
 def asks(line: str) -> bool:

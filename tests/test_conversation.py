@@ -579,6 +579,7 @@ def test_without_a_model_the_note_is_what_the_person_said_but_for_questions_and_
         "We sold the car!\n\nthanks a lot",
         "hello!",
         "no walnuts for Tomasz",
+        "boiler pressure",
     ):
         ask(conversation, text)
     finish(conversation.close())

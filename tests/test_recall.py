@@ -48,6 +48,19 @@ def test_what_only_the_title_names_is_found(recall: Callable[..., str]) -> None:
     assert "birthday:: 23 November" in recall("when is Tomasz's birthday?", TARS_MEMORY_DIR=str(SAMPLE))
 
 
+def test_words_that_were_searched_with_before_are_no_answer(recall: Callable[..., str], vault: Path) -> None:
+    write(
+        vault,
+        {
+            "people/Tomasz.md": "# Tomasz\n\n- Ideas for a birthday present: the bone folder.\n",
+            "sessions/2026-04-01-tomasz.md": "# Conversation of 1 April\n\n- Tomasz birthday present\n",
+        },
+    )
+    answer = recall("Tomasz birthday present")
+
+    assert "bone folder" in answer and "sessions/" not in answer
+
+
 def test_quotations_are_in_reading_order_and_each_is_there_once(recall: Callable[..., str], vault: Path) -> None:
     write(
         vault,

@@ -106,7 +106,8 @@ class Recall:
 
     def _best(self, question: str, passages: Sequence[Passage]) -> list[Quotation]:
         """The most relevant sentences, each once, note by note in reading order."""
-        sentences = unique(quotable(passages))
+        found = unique(quotable(passages))
+        sentences = [sentence for sentence in found if not is_echo(sentence, question)] or found
         if not sentences:
             return [Quotation(p.text.strip()[:300], p.path, p.line, rank) for rank, p in enumerate(passages[:2])]
         alone = self.relevance(question, [sentence.text for sentence in sentences])
@@ -117,6 +118,12 @@ class Recall:
         chosen = [sentence for sentence, score in ranked[:QUOTATIONS] if score >= least]
         announced = [after for sentence in chosen for after in announced_by(sentence, sentences)]
         return sorted({*chosen, *announced}, key=lambda q: (q.note_rank, sentences.index(q)))[: 2 * QUOTATIONS]
+
+
+def is_echo(sentence: Quotation, question: str) -> bool:
+    """Whether an earlier conversation says no more than was asked: words typed to find something, and kept."""
+    said, asked = (set(re.findall(r"\w+", text.lower())) for text in (sentence.text, question))
+    return sentence.path.startswith("sessions/") and said <= asked
 
 
 def is_told(text: str) -> bool:

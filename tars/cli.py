@@ -196,12 +196,12 @@ def start_conversation(app: App, args: argparse.Namespace) -> Conversation:
     from tars import sessions
     from tars.conversation import Conversation
 
-    folder = app.config.places.state / "sessions"
+    folder, memory = app.config.places.state / "sessions", str(app.config.memory_dir)
     session = None
     if args.resume:
-        session = sessions.find_session(folder, args.resume)
+        session = sessions.find_session(folder, args.resume, memory=memory)
     elif args.go_on:
-        session = sessions.newest_session(folder)
+        session = sessions.newest_session(folder, memory=memory)
     chosen = args.model or (session.model if session and app.config.model == "auto" else "")
     provider = app.provider(chosen)
     if not args.no_memory:
@@ -321,7 +321,7 @@ def list_sessions(args: argparse.Namespace) -> int:
     from tars import sessions
 
     with open_app(args) as app:
-        found = sessions.list_sessions(app.config.places.state / "sessions")
+        found = sessions.list_sessions(app.config.places.state / "sessions", memory=str(app.config.memory_dir))
     if args.json:
         rows = [{"id": s.id, "started": s.started, "model": s.model, "first_words": s.first_words} for s in found]
         print_json({"sessions": rows})

@@ -106,6 +106,10 @@ class Conversation:
         return len(self.results())
 
     @property
+    def _memory(self) -> str:
+        return str(self.app.config.memory_dir)
+
+    @property
     def _folder(self) -> Path:
         return self.app.config.places.state / "sessions"
 
@@ -188,7 +192,7 @@ class Conversation:
             tools=tools,
             memory=self.use_memory,
         )
-        session = Session("", self.model, system, now.isoformat(timespec="seconds"))
+        session = Session("", self.model, system, now.isoformat(timespec="seconds"), memory=self._memory)
         session.shown, session.private = context.places, context.private
         session.id = sessions.new_id(now, self._folder) if self.save else ""
         talk = self._talk(session)
@@ -319,10 +323,11 @@ class Conversation:
         self.talk.tools.searches += before.tools.searches
 
     def sessions(self) -> list[tuple[str, str]]:
-        return [(session.id, session.first_words) for session in sessions.list_sessions(self._folder)]
+        found = sessions.list_sessions(self._folder, memory=self._memory)
+        return [(session.id, session.first_words) for session in found]
 
     def resume(self, session_id: str) -> None:
-        session = sessions.find_session(self._folder, session_id)
+        session = sessions.find_session(self._folder, session_id, memory=self._memory)
         self._refuse_private(self.provider, session)
         self.clear()
         # Among those left there may be this very one; its note is written when it ends at last.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -57,6 +58,7 @@ class Session:
     private: bool = False  # something in it must not leave the machine
     noted: int = 0  # how many of the messages a note remembers already
     first: str = ""  # what it began with, also when that has been summarised
+    memory: str = ""  # the folder that it quotes; it is not gone on with over another
 
     @property
     def first_words(self) -> str:
@@ -88,7 +90,8 @@ class Transcript:
 
     def start(self, session: Session) -> None:
         about = {"id": session.id, "model": session.model, "started": session.started, "system": session.system}
-        self.write({"start": {**about, "shown": session.shown, "private": session.private}})
+        more = {"shown": session.shown, "private": session.private, "memory": session.memory}
+        self.write({"start": {**about, **more}})
 
     def record(self, message: Message) -> None:
         self.write({"message": message_to_json(message)}, through=True)
@@ -213,7 +216,12 @@ def started(about: dict[str, Any]) -> Session | None:
     said = {key: about.get(key) for key in ("id", "model", "system", "started")}
     if not all(isinstance(value, str) for value in said.values()):
         return None
-    return Session(**said, shown=places(about.get("shown")), private=bool(about.get("private")))  # type: ignore[arg-type]
+    return Session(
+        **said,  # type: ignore[arg-type]
+        shown=places(about.get("shown")),
+        private=bool(about.get("private")),
+        memory=str(about.get("memory", "")),
+    )
 
 
 def places(rows: Any) -> list[Place]:
@@ -266,19 +274,28 @@ def rows_of(path: Path) -> Iterator[dict[str, Any]]:
             yield row
 
 
-def list_sessions(folder: Path) -> list[Session]:
-    """All conversations in which something was said, the one that was gone on with last first."""
-    found = (load_or_none(path) for path in newest_first(folder))
-    return [session for session in found if session and session.messages]
+def list_sessions(folder: Path, *, memory: str | None = None) -> list[Session]:
+    """All conversations over a memory in which something was said, the one that was gone on with last first."""
+    return list(said_over(folder, memory))
 
 
-def newest_session(folder: Path) -> Session:
-    """The last conversation in which something was said."""
+def newest_session(folder: Path, *, memory: str | None = None) -> Session:
+    """The last conversation over a memory in which something was said."""
+    if session := next(said_over(folder, memory), None):
+        return session
+    raise TarsError("there is no earlier conversation over this memory to go on with")
+
+
+def said_over(folder: Path, memory: str | None) -> Iterator[Session]:
     for path in newest_first(folder):
         session = load_or_none(path)
-        if session and session.messages:
-            return session
-    raise TarsError("there is no earlier conversation to go on with")
+        if session and session.messages and is_over(session, memory):
+            yield session
+
+
+def is_over(session: Session, memory: str | None) -> bool:
+    """Whether it quotes no other memory than this (None: any); older ones do not say which."""
+    return memory is None or session.memory in ("", memory)
 
 
 def newest_first(folder: Path) -> list[Path]:
@@ -302,12 +319,16 @@ def load_or_none(path: Path) -> Session | None:
         return None
 
 
-def find_session(folder: Path, wanted: str) -> Session:
-    """By id or the beginning of one."""
+def find_session(folder: Path, wanted: str, *, memory: str | None = None) -> Session:
+    """By id or the beginning of one; a TarsError if it is over another memory."""
     names = sorted((path.stem for path in folder.glob("*.jsonl")), key=in_order)
     matching = [name for name in names if name == wanted] or [name for name in names if name.startswith(wanted)]
     if len(matching) == 1:
-        return load(folder / f"{matching[0]}.jsonl")
+        session = load(folder / f"{matching[0]}.jsonl")
+        if not is_over(session, memory):
+            where = f"tars --memory {shlex.quote(session.memory)} --resume {session.id}"
+            raise TarsError(f"{session.id} is about another memory; go on with it there: {where}")
+        return session
     if matching:
         raise TarsError(f"'{wanted}' could be {', '.join(matching[-5:])}; give more of the id")
     hint = f"; the newest is {names[-1]}" if names else ""

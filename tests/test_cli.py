@@ -667,3 +667,20 @@ def test_an_index_run_beside_another_says_what_it_did_not_do(environ: Environ, v
     assert plain.returncode == 0 and "another process" in plain.stderr
     assert as_json.returncode == 0 and json.loads(as_json.stdout)["busy"] is True
     assert full.returncode == 1 and "not made anew" in full.stderr
+
+
+def test_a_conversation_over_one_memory_is_not_gone_on_with_over_another(
+    environ: Environ, vault: Path, tmp_path: Path
+) -> None:
+    write(vault, {"a.md": "the walrus lives in the harbour"})
+    write(tmp_path / "other", {"b.md": "the puffin nests on the cliff"})
+    other = {**environ, "TARS_MEMORY_DIR": str(tmp_path / "other")}
+    tars(environ, "--model", "recall", "where does the walrus live?")
+    (transcript,) = (Path(environ["TARS_HOME"]) / "state" / "sessions").glob("*.jsonl")
+    listed, went_on = tars(other, "sessions"), tars(other, "--continue", "--model", "recall", "and the puffin?")
+    resumed = tars(other, "--resume", transcript.stem, "--model", "recall", "and the puffin?")
+
+    assert listed.returncode == 3 and "walrus" not in listed.stdout
+    assert went_on.returncode == 1 and "no earlier conversation" in went_on.stderr
+    assert resumed.returncode == 1 and str(vault) in resumed.stderr and "walrus" not in resumed.stdout
+    assert tars(environ, "--continue", "--model", "recall", "where does it live?").returncode == 0

@@ -240,7 +240,7 @@ def test_no_control_character_makes_a_note_that_cannot_be_read() -> None:
 
 
 def test_a_page_that_was_pasted_does_not_fill_the_note() -> None:
-    lines = statements([Message("user", "\n".join(f"line {n} " + "x" * 900 for n in range(500)))])
+    lines = statements([Message("user", "\n".join(f"line {n} of the page says that " + "x" * 900 for n in range(500)))])
     kept = worth_keeping(lines, quoted="", forgotten=[])
 
     assert len(kept) == 8 and max(map(len, kept)) == 300

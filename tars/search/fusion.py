@@ -75,7 +75,7 @@ class ReciprocalRank:
         for ranked in lists:
             for rank, (rowid, score) in enumerate(ranked.hits, 1):
                 ranks.setdefault(rowid, {})[ranked.name] = (rank, score)
-        return [Fused(rowid, score, ranks[rowid]) for rowid, score in fused]
+        return [Fused(rowid, score, ranks[rowid]) for rowid, score in query.index.store.in_order(fused)]
 
     def applied(self, lists: Sequence[RankedList], query: Query) -> list[float]:
         """The weight with which each list counts for this question."""

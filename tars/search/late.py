@@ -25,7 +25,7 @@ class LateInteraction:
     def __call__(self, query: Query, found: Sequence[RankedList]) -> RankedList:
         rowids = list(dict.fromkeys(rowid for ranked in found for rowid, _ in ranked.hits[: self.candidates]))
         hits = [hit for hit in max_similarity(query, rowids, around=self.around).items() if hit[1] > 0]
-        return RankedList("late", sorted(hits, key=lambda hit: -hit[1]))
+        return RankedList("late", query.index.store.in_order(hits))
 
 
 def max_similarity(query: Query, rowids: Sequence[int], *, around: float = AROUND) -> dict[int, float]:

@@ -244,7 +244,7 @@ def test_the_second_who_saw_the_damage_takes_the_new_index_for_what_it_is(
 def test_another_program_that_keeps_the_index_to_itself_is_told_of(
     app: App, birds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("tars.db.BUSY_MS", 50)
+    monkeypatch.setattr("tars.db.connection.BUSY_MS", 50)
     app.build()
     write(birds, {"new.md": "a walrus"})
     foreign = apsw.Connection(str(app.config.index_file))

@@ -1,554 +1,64 @@
-"""The store: every question asked of the index. All SQL is here.
-
-A chunk has the same rowid in `chunks`, `vec_chunks` and `chunks_fts`. Rowids are never used again, so a
-rowid that a reader has seen always means the same passage or none.
-"""
+"""The store: every question asked of the index, and every change of it."""
 
 from __future__ import annotations
 
-import errno
-import importlib.util
 import json
-import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import apsw
 
+from tars.db.connection import (
+    BUSY_MS,
+    DAMAGE,
+    UNUSABLE,
+    connect,
+    connect_to_read,
+    file_at,
+    is_forbidden,
+    shred,
+    transaction,
+    vec0_errors,
+)
+from tars.db.rows import (
+    HAS_VECTOR,
+    NO_VECTOR,
+    PENDING,
+    WITHHELD,
+    FileStamp,
+    Filters,
+    Identity,
+    Passage,
+    StoredChunk,
+    StoredFile,
+    link_name,
+    names_of,
+)
+from tars.db.schema import (
+    begin_after,
+    create_vectors,
+    first,
+    has_table,
+    highest_rowid,
+    next_generation,
+    prepare,
+    set_meta,
+    stored_identity,
+)
+from tars.db.writing import delete_chunks, delete_file, insert_chunks, insert_file
 from tars.errors import DamagedIndex, TarsError
-from tars.identifiers import hidden_words
-from tars.owner import make_file
 
-SCHEMA_VERSION = 3
-BUSY_MS = 10_000
 MANY_LOG_PAGES, LOG_WAIT_MS = 16_384, 1_000  # 256 MB of pages that readers have kept from being moved
-HAS_VECTOR, PENDING, NO_VECTOR, WITHHELD = 0, 1, 2, 3
 SPARE_HITS = 20  # read beyond the limit of a list, to see whether those at its end are equal
-# What a folder that may not be written to, a full disk or a bad mount answers with.
-UNWRITABLE = (apsw.ReadOnlyError, apsw.CantOpenError, apsw.PermissionsError, apsw.IOError, apsw.FullError)
-UNUSABLE = (OSError, *UNWRITABLE)
-DAMAGE = (DamagedIndex, apsw.CorruptError, apsw.NotADBError)
-OUR_TABLES = {"meta", "files", "chunks", "vec_chunks"}
 SLOTS = 1_024  # that vec0 makes room for at once
 FEW_SLOTS = 4 * SLOTS  # not worth packing anew
 FEW_PAGES = 256  # of 16 kB
-
-TABLES = """
-CREATE TABLE meta (key TEXT PRIMARY KEY, value) WITHOUT ROWID;
-CREATE TABLE files (
-    id INTEGER PRIMARY KEY, path TEXT NOT NULL UNIQUE, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
-    hash BLOB, memory_type TEXT NOT NULL, date TEXT, modified TEXT NOT NULL, title TEXT NOT NULL,
-    title_written INTEGER NOT NULL, tags TEXT NOT NULL, keywords TEXT NOT NULL, description TEXT NOT NULL,
-    aliases TEXT NOT NULL, author TEXT NOT NULL, skipped TEXT, community INTEGER);
-CREATE TABLE chunks (
-    id INTEGER PRIMARY KEY AUTOINCREMENT, file_id INTEGER NOT NULL REFERENCES files (id),
-    position INTEGER NOT NULL, start_line INTEGER NOT NULL, end_line INTEGER NOT NULL,
-    heading TEXT NOT NULL, date TEXT, private INTEGER NOT NULL, vector_state INTEGER NOT NULL,
-    hash BLOB NOT NULL, tokens BLOB NOT NULL, content TEXT NOT NULL);
-CREATE INDEX chunks_of_file ON chunks (file_id, position);
-CREATE INDEX chunks_by_hash ON chunks (hash);
-CREATE INDEX chunks_pending ON chunks (id) WHERE vector_state = 1;
-CREATE TABLE links (
-    file_id INTEGER NOT NULL, target TEXT NOT NULL, heading TEXT NOT NULL, alias TEXT NOT NULL,
-    embed INTEGER NOT NULL, line INTEGER NOT NULL, name TEXT NOT NULL);
-CREATE INDEX links_of_file ON links (file_id);
-CREATE INDEX links_to ON links (name);
-CREATE TABLE names (
-    name TEXT NOT NULL, rank INTEGER NOT NULL, file_id INTEGER NOT NULL,
-    PRIMARY KEY (name, rank, file_id)) WITHOUT ROWID;
-CREATE INDEX names_of_file ON names (file_id);
-CREATE TABLE tags (tag TEXT NOT NULL, file_id INTEGER NOT NULL, PRIMARY KEY (tag, file_id)) WITHOUT ROWID;
-CREATE INDEX tags_of_file ON tags (file_id);
-"""
 # The note that a link's name stands for.
 NAMED = """(SELECT n.file_id FROM names n JOIN files named ON named.id = n.file_id WHERE n.name = l.name
             ORDER BY n.rank, named.path LIMIT 1)"""
-WORD_FIELDS = ("content", "title", "headings", "tags", "keywords", "description", "aliases", "author", "code")
-# Contentless: no second copy of the text, and deletes do not have to repeat the old words to be exact.
-FULL_TEXT = f"""
-CREATE VIRTUAL TABLE chunks_fts USING fts5(
-    {", ".join(WORD_FIELDS)}, content='', contentless_delete=1, tokenize='porter unicode61')
-"""
-# A daily note is an episode too, and a note of the person's is knowledge.
-TYPE_GROUPS = {"episodic": ("episodic", "daily"), "semantic": ("semantic", "note")}
 ROWID_TABLES = {"chunks": "chunks", "vec_chunks": "vec_chunks_rowids", "chunks_fts": "chunks_fts_docsize"}
-
-
-@dataclass(frozen=True, slots=True)
-class Identity:
-    """What an index was made with; where two differ, their contents must not mix."""
-
-    folder: str
-    schema: int
-    chunker: str
-    tokens: str
-    embedding: str
-    dimensions: int  # 0: not known yet, the backend has never answered
-
-
-@dataclass(frozen=True, slots=True)
-class StoredChunk:
-    """A passage as the index keeps it; `hash` is of the text that was embedded."""
-
-    content: str
-    start_line: int
-    end_line: int
-    heading: str
-    date: str | None
-    private: bool
-    hash: bytes
-    tokens: bytes
-    vector: bytes | None = None
-    vector_state: int = PENDING
-
-
-@dataclass(frozen=True, slots=True)
-class StoredFile:
-    """A note as the index keeps it, with its passages."""
-
-    path: str
-    size: int
-    mtime_ns: int
-    modified: str
-    hash: bytes | None = None
-    memory_type: str = "note"
-    date: str | None = None
-    title: str = ""
-    title_written: bool = False
-    tags: tuple[str, ...] = ()
-    keywords: str = ""
-    description: str = ""
-    aliases: str = ""
-    called: tuple[str, ...] = ()  # what links may call it beside its path: the title and each alias
-    author: str = ""
-    links: tuple[tuple[str, str, str, bool, int], ...] = ()
-    chunks: tuple[StoredChunk, ...] = ()
-    skipped: str | None = None
-
-    @property
-    def fields(self) -> tuple[str, ...]:
-        """What every passage of the note carries into the full text."""
-        return self.title, " ".join(self.tags), self.keywords, self.description, self.aliases, self.author
-
-
-class FileStamp(NamedTuple):
-    """What is known of a file: enough to see whether it changed."""
-
-    id: int
-    size: int
-    mtime_ns: int
-    hash: bytes | None
-    skipped: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Passage:
-    """A chunk with what its note says about it, as search shows it."""
-
-    rowid: int
-    path: str
-    title: str
-    heading: str
-    memory_type: str
-    date: str | None
-    modified: str
-    start_line: int
-    end_line: int
-    position: int
-    private: bool
-    content: str
-
-
-@dataclass(frozen=True, slots=True)
-class Filters:
-    """What a passage must satisfy to be looked at. Dates are ISO, both ends inclusive."""
-
-    after: str | None = None
-    before: str | None = None
-    type: str | None = None
-    path: str | None = None
-    tag: str | None = None
-
-    def __bool__(self) -> bool:
-        return any(asdict(self).values())
-
-    def each(self) -> Iterator[tuple[str, Filters]]:
-        """Every filter that is set, alone."""
-        for name, value in asdict(self).items():
-            if value:
-                yield name, replace(Filters(), **{name: value})
-
-    def where(self) -> tuple[str, list[Any]]:
-        """SQL over `chunks c JOIN files f`, and its values."""
-        conditions: list[str] = []
-        values: list[Any] = []
-
-        def require(condition: str, *needed: Any) -> None:
-            conditions.append(condition)
-            # Half a character, which a command line can hold, is in no note; as "?" it would be a pattern.
-            values.extend(str(value).encode("utf-16", "surrogatepass").decode("utf-16", "replace") for value in needed)
-
-        if self.after:
-            require("COALESCE(c.date, f.date) >= ?", self.after)
-        if self.before:
-            require("COALESCE(c.date, f.date) <= ?", self.before)
-        if self.type:
-            types = TYPE_GROUPS.get(self.type, (self.type,))
-            require(f"f.memory_type IN ({', '.join('?' * len(types))})", *types)
-        if self.path:
-            path = self.path.removeprefix("./")
-            require("(f.path GLOB ? OR f.path = ? OR (f.path >= ? AND f.path < ?))", path, path, *below(path))
-        if self.tag:
-            tag = self.tag.lstrip("#").lower()
-            require("f.id IN (SELECT file_id FROM tags WHERE tag = ? OR (tag >= ? AND tag < ?))", tag, *below(tag))
-        return " AND ".join(conditions), values
-
-
-def below(path: str) -> tuple[str, str]:
-    """The range of names that lie below a folder or a tag."""
-    path = path.rstrip("/")
-    return path + "/", path + chr(ord("/") + 1)
-
-
-def link_name(target: str) -> str:
-    """What a link's target and a note's names are compared by: no case, no `.md`, no way up."""
-    name = unicodedata.normalize("NFC", target).casefold().replace("\\", "/").removesuffix(".md")
-    return "/".join(part for part in name.split("/") if part.strip(" ."))
-
-
-def names_of(path: str, called: Iterable[str]) -> dict[str, int]:
-    """Everything a link may call a note, with its rank: the least rank has the name, as in Obsidian.
-
-    The whole path comes first, then the end of the path, then titles and aliases; of two notes the one with the
-    shorter path.
-    """
-    whole = link_name(path)
-    parts = whole.split("/")
-    length = min(len(path), 9_999)
-    names = {whole: 0}
-    for start in range(1, len(parts)):
-        names.setdefault("/".join(parts[start:]), 10_000 + length)
-    for name in called:
-        names.setdefault(link_name(name), 20_000 + length)
-    names.pop("", None)
-    return names
-
-
-@contextmanager
-def transaction(conn: apsw.Connection) -> Iterator[None]:
-    """One write, whole or not at all."""
-    conn.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        conn.execute("COMMIT")
-    except BaseException:
-        if conn.in_transaction:  # SQLite may have rolled back by itself, on a full disk for one
-            conn.execute("ROLLBACK")
-        raise
-
-
-def connect(path: Path) -> apsw.Connection:
-    """A connection with the vector extension; the file is made, readable by its owner only, if need be."""
-    make_file(path)
-    conn = apsw.Connection(str(path))
-    conn.set_busy_timeout(BUSY_MS)
-    refuse_foreign(conn)  # before anything is changed in it
-    conn.execute("PRAGMA page_size = 16384")
-    conn.execute("PRAGMA journal_mode = WAL")
-    conn.execute("PRAGMA synchronous = NORMAL")
-    return equipped(conn)
-
-
-def is_forbidden(error: Exception) -> bool:
-    """Whether it is the person's rights that are missing, or the disk is for reading only."""
-    if isinstance(error, OSError):
-        return error.errno in (errno.EACCES, errno.EPERM, errno.EROFS)
-    return isinstance(error, apsw.ReadOnlyError | apsw.PermissionsError | apsw.CantOpenError)
-
-
-def connect_to_read(path: Path) -> apsw.Connection:
-    """A connection to an index that may not be written to, not even for the marks of its readers."""
-    if not path.exists():
-        raise FileNotFoundError(f"there is no {path}, and none can be made")
-    if has_content(path.with_name(path.name + "-wal")):
-        raise PermissionError("it was not closed properly, and this user may not put it right")
-    # SQLite would make files beside it; nobody changes it while nobody may.
-    uri = f"{path.absolute().as_uri()}?immutable=1"
-    conn = apsw.Connection(uri, flags=apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI)
-    refuse_foreign(conn)
-    return equipped(conn)
-
-
-def has_content(path: Path) -> bool:
-    return path.exists() and path.stat().st_size > 0
-
-
-def equipped(conn: apsw.Connection) -> apsw.Connection:
-    """The connection with what every question needs."""
-    load_vectors(conn)
-    conn.create_scalar_function("hidden_words", lambda *text: hidden_words(str(text[0])), 1, deterministic=True)
-    conn.execute("PRAGMA mmap_size = 1073741824")
-    conn.execute("PRAGMA temp_store = MEMORY")
-    return conn
-
-
-def refuse_foreign(conn: apsw.Connection) -> None:
-    """A database that holds something, but nothing of ours, is somebody's."""
-    names = {row[0] for row in conn.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    if names and not names & OUR_TABLES:
-        raise DamagedIndex(f"it is a database of something else, with the table '{min(names)}'")
-
-
-def trouble(error: Exception) -> str:
-    """Why the index could not be used. A copy that fails gives its error no words, or rather "not an error"."""
-    if isinstance(error, apsw.FullError):
-        return "the disk is full"
-    if isinstance(error, apsw.IOError):
-        return "the disk answers with an error"
-    return str(error)
-
-
-@contextmanager
-def vec0_errors() -> Iterator[None]:
-    """sqlite-vec has no code for damage, only words."""
-    try:
-        yield
-    except apsw.SQLError as error:
-        if "blob" in str(error) or "Internal sqlite-vec error" in str(error):
-            raise DamagedIndex(str(error)) from None
-        raise
-
-
-def shred(conn: apsw.Connection) -> bool:
-    """Write the database anew without what was deleted, and empty its log; False if a reader keeps that from being."""
-    conn.execute("PRAGMA secure_delete = ON")
-    conn.execute("VACUUM")
-    busy, _, _ = next(iter(conn.execute("PRAGMA wal_checkpoint(TRUNCATE)")))
-    return not busy
-
-
-def load_vectors(conn: apsw.Connection) -> None:
-    """Load sqlite-vec from beside its Python module, without importing that: it would import numpy."""
-    spec = importlib.util.find_spec("sqlite_vec")
-    if spec is None or spec.origin is None:
-        raise TarsError("the package sqlite-vec is missing; install it with: pip install sqlite-vec")
-    conn.enable_load_extension(True)
-    try:
-        conn.load_extension(str(Path(spec.origin).with_name("vec0")))
-    finally:
-        conn.enable_load_extension(False)
-
-
-def file_at(path: Path | None) -> tuple[int, int] | None:
-    """Which file a path stands for just now."""
-    if path is None:
-        return None
-    try:
-        status = path.stat()
-    except OSError:
-        return None
-    return status.st_dev, status.st_ino
-
-
-def init_db(path: Path, identity: Identity) -> apsw.Connection:
-    """A connection to an index of this identity, made or brought up to it."""
-    conn = connect(path)
-    prepare(conn, identity)
-    return conn
-
-
-def prepare(conn: apsw.Connection, identity: Identity) -> None:
-    """Make the tables, or bring them up to this identity, in one transaction."""
-    with transaction(conn):
-        found = stored_identity(conn)
-        if found is None or (found.schema, found.folder) != (identity.schema, identity.folder):
-            start_again(conn, identity)
-        else:
-            bring_up(conn, found, identity)
-        ensure_full_text(conn)
-
-
-def stored_identity(conn: apsw.Connection) -> Identity | None:
-    if not has_table(conn, "meta"):
-        return None
-    row = conn.execute("SELECT value FROM meta WHERE key = 'identity'").fetchone()
-    if row is None:
-        return None
-    try:
-        return Identity(**json.loads(row[0]))
-    except (TypeError, ValueError):  # of a version with other fields
-        return None
-
-
-def has_table(conn: apsw.Connection, name: str) -> bool:
-    return conn.execute("SELECT 1 FROM sqlite_master WHERE name = ?", (name,)).fetchone() is not None
-
-
-def highest_rowid(conn: apsw.Connection) -> int:
-    """The highest rowid that a passage ever had; dropping the table would forget it."""
-    if not has_table(conn, "chunks") or not has_table(conn, "sqlite_sequence"):
-        return 0
-    row = conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-    return int(row[0]) if row else 0
-
-
-def drop_everything(conn: apsw.Connection) -> None:
-    for name in ("vec_chunks", "chunks_fts", "chunks", "files", "links", "names", "tags", "meta"):
-        conn.execute(f"DROP TABLE IF EXISTS {name}")
-
-
-def begin_after(conn: apsw.Connection, identity: Identity, *, last_rowid: int, generation: int) -> None:
-    """Make the tables, to be filled with rowids and generations that living readers have not seen."""
-    drop_everything(conn)
-    create_everything(conn, identity)
-    set_meta(conn, "generation", generation + 1)
-    conn.execute("INSERT INTO sqlite_sequence (name, seq) VALUES ('chunks', ?)", (last_rowid,))
-
-
-def start_again(conn: apsw.Connection, identity: Identity) -> None:
-    """Empty tables; generation and rowids go on from where they were, for the readers that hold some of them."""
-    last = highest_rowid(conn)
-    known = has_table(conn, "meta")
-    row = conn.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone() if known else None
-    begin_after(conn, identity, last_rowid=last, generation=int(row[0]) if row else 0)
-
-
-def create_everything(conn: apsw.Connection, identity: Identity) -> None:
-    conn.execute(TABLES)
-    conn.execute(FULL_TEXT)
-    create_vectors(conn, identity.dimensions)
-    set_meta(conn, "identity", json.dumps(asdict(identity)))
-    set_meta(conn, "generation", 1)
-
-
-def create_vectors(conn: apsw.Connection, dimensions: int) -> None:
-    conn.execute(f"CREATE VIRTUAL TABLE vec_chunks USING vec0(embedding float[{max(dimensions, 1)}])")
-
-
-def bring_up(conn: apsw.Connection, found: Identity, wanted: Identity) -> None:
-    """Throw away what the change of identity touches; the next run makes it again."""
-    if (found.embedding, found.dimensions) != (wanted.embedding, wanted.dimensions):
-        conn.execute("DROP TABLE vec_chunks")
-        create_vectors(conn, wanted.dimensions)
-        conn.execute("UPDATE chunks SET vector_state = ?", (PENDING,))
-    if (found.chunker, found.tokens) != (wanted.chunker, wanted.tokens):
-        conn.execute("UPDATE files SET size = -1, hash = NULL")
-    if found.tokens != wanted.tokens:
-        conn.execute("UPDATE chunks SET tokens = x''")
-        set_meta(conn, "token_counts", b"")
-    if found != wanted:
-        set_meta(conn, "identity", json.dumps(asdict(wanted)))
-        next_generation(conn)
-
-
-def ensure_full_text(conn: apsw.Connection) -> None:
-    """Make a full text that is missing, from the passages that are there."""
-    if has_table(conn, "chunks_fts"):
-        return
-    conn.execute(FULL_TEXT)
-    conn.execute(
-        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author, code)
-           SELECT c.id, c.content, f.title, c.heading, f.tags, f.keywords, f.description, f.aliases, f.author,
-                  hidden_words(c.content || ' ' || f.title || ' ' || c.heading)
-           FROM chunks c JOIN files f ON f.id = c.file_id"""
-    )
-    next_generation(conn)
-
-
-def first(rows: Iterable[tuple[Any, ...]]) -> Any:
-    """The only value of a query that always has one."""
-    return next(iter(rows))[0]
-
-
-def set_meta(conn: apsw.Connection, key: str, value: Any) -> None:
-    conn.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (key, value))
-
-
-def next_generation(conn: apsw.Connection) -> None:
-    """Tell long-lived readers that what they hold may be out of date."""
-    conn.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
-
-
-def insert_file(conn: apsw.Connection, file: StoredFile) -> int:
-    """Write the row of a note, new or changed, with its links and tags; its id."""
-    rows = conn.execute(
-        """INSERT INTO files (path, size, mtime_ns, hash, memory_type, date, modified, title, title_written,
-                              tags, keywords, description, aliases, author, skipped)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
-           ON CONFLICT (path) DO UPDATE SET size = excluded.size, mtime_ns = excluded.mtime_ns,
-               hash = excluded.hash, memory_type = excluded.memory_type, date = excluded.date,
-               modified = excluded.modified, title = excluded.title, title_written = excluded.title_written,
-               tags = excluded.tags,
-               keywords = excluded.keywords, description = excluded.description, aliases = excluded.aliases,
-               author = excluded.author, skipped = excluded.skipped
-           RETURNING id""",
-        (file.path, file.size, file.mtime_ns, file.hash, file.memory_type, file.date, file.modified, file.title,
-         file.title_written, " ".join(file.tags), file.keywords, file.description, file.aliases, file.author,
-         file.skipped),
-    )  # fmt: skip
-    file_id = int(first(rows))
-    conn.execute("DELETE FROM links WHERE file_id = ?", (file_id,))
-    conn.execute("DELETE FROM names WHERE file_id = ?", (file_id,))
-    conn.execute("DELETE FROM tags WHERE file_id = ?", (file_id,))
-    conn.executemany(
-        "INSERT INTO links VALUES (?, ?, ?, ?, ?, ?, ?)", [(file_id, *link, link_name(link[0])) for link in file.links]
-    )
-    names = names_of(file.path, file.called)
-    conn.executemany("INSERT INTO names VALUES (?, ?, ?)", [(name, rank, file_id) for name, rank in names.items()])
-    conn.executemany("INSERT OR IGNORE INTO tags VALUES (?, ?)", [(tag, file_id) for tag in file.tags])
-    return file_id
-
-
-def insert_chunks(
-    conn: apsw.Connection, file_id: int, file: StoredFile, chunks: Sequence[tuple[int, StoredChunk]]
-) -> list[int]:
-    """Write (position, chunk) pairs of a note to all three tables under new rowids, and return those."""
-    if not chunks:
-        return []
-    row = conn.execute("SELECT seq FROM sqlite_sequence WHERE name = 'chunks'").fetchone()
-    start = (row[0] if row else 0) + 1
-    title, tags, keywords, description, aliases, author = file.fields
-    numbered = [(rowid, position, chunk) for rowid, (position, chunk) in enumerate(chunks, start)]
-    conn.executemany(
-        "INSERT INTO chunks VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        [(rowid, file_id, position, c.start_line, c.end_line, c.heading, c.date, c.private, c.vector_state, c.hash,
-          c.tokens, c.content) for rowid, position, c in numbered],
-    )  # fmt: skip
-    conn.executemany(
-        """INSERT INTO chunks_fts (rowid, content, title, headings, tags, keywords, description, aliases, author, code)
-           VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, hidden_words(?2 || ' ' || ?3 || ' ' || ?4))""",
-        [(rowid, c.content, title, c.heading, tags, keywords, description, aliases, author)
-         for rowid, _, c in numbered],
-    )  # fmt: skip
-    conn.executemany(
-        "INSERT INTO vec_chunks (rowid, embedding) VALUES (?, ?)",
-        [(rowid, c.vector) for rowid, _, c in numbered if c.vector_state == HAS_VECTOR],
-    )
-    return [rowid for rowid, _, _ in numbered]
-
-
-def delete_chunks(conn: apsw.Connection, rowids: Sequence[int]) -> None:
-    """Remove passages from all three tables."""
-    each = [(rowid,) for rowid in rowids]
-    conn.executemany("DELETE FROM chunks_fts WHERE rowid = ?", each)
-    conn.executemany("DELETE FROM vec_chunks WHERE rowid = ?", each)
-    conn.executemany("DELETE FROM chunks WHERE id = ?", each)
-
-
-def delete_chunks_for_file(conn: apsw.Connection, file_id: int) -> None:
-    delete_chunks(conn, [row[0] for row in conn.execute("SELECT id FROM chunks WHERE file_id = ?", (file_id,))])
-
-
-def delete_file(conn: apsw.Connection, file_id: int) -> None:
-    """Remove a note from every table."""
-    delete_chunks_for_file(conn, file_id)
-    conn.execute("DELETE FROM links WHERE file_id = ?", (file_id,))
-    conn.execute("DELETE FROM names WHERE file_id = ?", (file_id,))
-    conn.execute("DELETE FROM tags WHERE file_id = ?", (file_id,))
-    conn.execute("DELETE FROM files WHERE id = ?", (file_id,))
 
 
 class Store:

@@ -211,24 +211,14 @@ def start_conversation(app: App, args: argparse.Namespace) -> Conversation:
     return Conversation(app, provider, save=not args.no_save, use_memory=not args.no_memory, session=session)
 
 
-def refresh_or_warn(app: App) -> None:
-    """An index that cannot be read is no reason not to talk; a folder that is not there is."""
+def refresh_or_warn(app: App, *, to_search: bool = False) -> None:
+    """An index that cannot be brought up to the notes is no reason not to talk, nor to search what it has."""
     try:
         refresh(app)
     except TarsError as error:
-        if not app.config.memory_dir.is_dir():
+        if not app.config.memory_dir.is_dir() or (to_search and not app.has_index()):
             raise
-        complain(str(error))
-
-
-def search_or_tell(app: App) -> None:
-    """An index that cannot be brought up to the notes is searched as it is, if there is one."""
-    try:
-        refresh(app)
-    except TarsError as error:
-        if not app.config.memory_dir.is_dir() or not app.has_index():
-            raise
-        complain(f"{error}; searching what was indexed before")
+        complain(f"{error}; searching what was indexed before" if to_search else str(error))
 
 
 def answer_once(conversation: Conversation, text: str) -> int:
@@ -540,7 +530,7 @@ def search(args: argparse.Namespace) -> int:
     """Find passages. Without a query: what the filters leave, newest first."""
     batch = args.words == ["-"]
     with open_app(args, lives=batch) as app:
-        search_or_tell(app)
+        refresh_or_warn(app, to_search=True)
         if batch:
             return search_lines(app, args)
         text = " ".join(args.words)
